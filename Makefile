@@ -38,7 +38,7 @@ coverage: ## which lines and branches of src/ the tests run, by folder; pages in
 	@$(PACKAGES) build test coverage
 	@tools/coverage.sh
 
-simulate: ## plays seeds of the made world: SEEDS=1-5000, or how many; WORLD=daemon, group, ranks, far
+simulate: ## plays seeds of the made world: SEEDS=1-5000, or how many; WORLD=daemon, group, ranks, far, disk, below
 	@$(PACKAGES) build test
 	@tools/configure.sh test
 	@cmake --build build/test --parallel $(JOBS) --target tool_simulate

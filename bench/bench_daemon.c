@@ -2,8 +2,8 @@
  * where they lie, against redis-server with 256 GETs in flight and memcached with one get of 256
  * keys, all on Unix sockets in one run, and against the cache in this process. Every way looks at
  * every byte of every sample. Rounds are interleaved; the median of their rates and the extremes,
- * by the clock and by CPU time of client and server together. Usage: bench_daemon [rounds [alone]];
- * alone: without redis and memcached, for profilers */
+ * by the clock and by CPU time of client and server together. Usage: bench_daemon [rounds [alone |
+ * fill]]; alone: without redis and memcached, for profilers; fill: how fast it gets full */
 #include "base/clock.h"
 #include "cache/local.h"
 #include "measure.h"
@@ -321,6 +321,27 @@ static void table(bench *b, const bool *there, size_t rounds) {
                    median[DAEMON] / median[w], busy[w] / 1e3, busy[DAEMON] / busy[w]);
 }
 
+static void close_all(bench *b) {
+    larder__cache_close(&b->cache[EMBEDDED]);
+    larder__cache_close(&b->cache[DAEMON]);
+    larder__cache_close(&b->cache[OTHER]);
+    redis_close(b);
+    if (b->memcached >= 0)
+        close(b->memcached);
+    for (int w = 0; w < WAYS; w++) {
+        char path[80];
+        if (b->server[w] > 0) {
+            kill(b->server[w], SIGTERM);
+            waitpid(b->server[w], NULL, 0);
+        }
+        path_of(path, w);
+        unlink(path);
+        snprintf(path + strlen(path), 8, ".lock");
+        unlink(path);
+    }
+    free(b->room);
+}
+
 static void run(uint32_t size, size_t rounds, bool peers) {
     bench b = {.size = size, .values = TOTAL / size, .memcached = -1, .room = malloc(ROOM)};
     larder_rng_seed(&b.rng, 1, 0);
@@ -341,24 +362,37 @@ static void run(uint32_t size, size_t rounds, bool peers) {
         if (b.among == part)
             break;
     }
-    larder__cache_close(&b.cache[EMBEDDED]);
-    larder__cache_close(&b.cache[DAEMON]);
-    larder__cache_close(&b.cache[OTHER]);
-    redis_close(&b);
-    if (b.memcached >= 0)
-        close(b.memcached);
-    for (int w = 0; w < WAYS; w++) {
-        char path[80];
-        if (b.server[w] > 0) {
-            kill(b.server[w], SIGTERM);
-            waitpid(b.server[w], NULL, 0);
+    close_all(&b);
+}
+
+/* An empty cache, filled one sample after the other by the daemon's own user and by another, in
+ * turn. */
+static void run_fills(uint32_t size, size_t rounds) {
+    double wall[WAYS][ROUNDS_MAX], cpu[WAYS][ROUNDS_MAX];
+    for (size_t r = 0; r < rounds; r++) {
+        bench b = {.size = size, .values = TOTAL / size, .memcached = -1};
+        for (int i = 0; i < 2; i++) {
+            int w = ((size_t)i + r) % 2 ? OTHER : DAEMON;
+            double c = larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+            if (!daemon_open(&b, w)) {
+                printf("%s: not there\n", names[w]);
+                close_all(&b);
+                return;
+            }
+            c = larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID) - c + cpu_of(b.server[w]);
+            wall[w][r] = b.values / b.filled[w];
+            cpu[w][r] = b.values / c;
         }
-        path_of(path, w);
-        unlink(path);
-        snprintf(path + strlen(path), 8, ".lock");
-        unlink(path);
+        close_all(&b);
     }
-    free(b.room);
+    printf("%u bytes a sample, filled %zu times; thousand a second, and a CPU second\n", size,
+           rounds);
+    for (int w = DAEMON; w <= OTHER; w++) {
+        double median = measure_median(wall[w], rounds), busy = measure_median(cpu[w], rounds);
+        printf("%-16s %10.1f (%6.1f to %6.1f) %14.1f (%6.1f to %6.1f)\n", names[w], median / 1e3,
+               wall[w][0] / 1e3, wall[w][rounds - 1] / 1e3, busy / 1e3, cpu[w][0] / 1e3,
+               cpu[w][rounds - 1] / 1e3);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -367,8 +401,13 @@ int main(int argc, char **argv) {
     if (!mkdtemp(folder))
         return 1;
     bool peers = argc < 3;
-    run(3072, rounds, peers);
-    run(110 << 10, rounds, peers);
+    if (!peers && strcmp(argv[2], "fill") == 0) {
+        run_fills(3072, rounds);
+        run_fills(110 << 10, rounds);
+    } else {
+        run(3072, rounds, peers);
+        run(110 << 10, rounds, peers);
+    }
     rmdir(folder);
     return 0;
 }

@@ -1,14 +1,16 @@
 /* Samples per core-second through the stages: CPU time, median and spread of several rounds.
  *
- *     bench_stage [--rounds N] [--seconds S] [--case NAME] [--read] [--spec AUGMENT [--u8|--f16]]
- * [FOLDER]
+ *     bench_stage [--rounds N] [--seconds S] [--case NAME] [--read] [--cage]
+ *                 [--spec AUGMENT [--u8|--f16]] [FOLDER]
  *
  * Without a folder of photographs only the raw cases run; FOLDER is searched for .jpg files, also
  * one level below. With --read each file is opened and read again for each sample, as a loader
  * without a cache does; otherwise they lie in memory. With --spec only that is run, on the
- * photographs; channels first. */
+ * photographs; channels first. With --cage each case of photographs is run in a cage as well, turn
+ * by turn; the time of both processes counts. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cage/cage.h"
 #include "stage/pipeline.h"
 
 #include <dirent.h>
@@ -114,12 +116,12 @@ static void one_sample(job *j, size_t i) {
 
 /* Samples per CPU second over at least `seconds`, at least one pass over the files. */
 static double round_of(job *j, double seconds) {
-    double start = larder__cpu_seconds(), now = start;
+    double start = larder__scratch_seconds(j->s), now = start;
     uint64_t done = 0;
     while (now - start < seconds) {
         for (size_t i = 0; i < j->f->n; i++, done++, j->seed++)
             one_sample(j, i);
-        now = larder__cpu_seconds();
+        now = larder__scratch_seconds(j->s);
     }
     return (double)done / (now - start);
 }
@@ -129,8 +131,15 @@ typedef struct options {
     double seconds;
     const char *only, *folder, *spec;
     larder_dtype dtype; /* with spec */
-    bool read;
+    bool read, cage;
 } options;
+
+static double show(const char *name, const char *how, double *rate, int rounds, const files *f) {
+    qsort(rate, (size_t)rounds, sizeof *rate, by_value);
+    printf("%-16s %-5s %10.0f samples/core-s [%.0f..%.0f], %zu samples of %zu bytes\n", name, how,
+           rate[rounds / 2], rate[0], rate[rounds - 1], f->n, f->bytes / f->n);
+    return rate[rounds / 2];
+}
 
 static void run_case(const char *name, const larder__pipeline_conf *conf, const files *f,
                      const options *o) {
@@ -138,22 +147,38 @@ static void run_case(const char *name, const larder__pipeline_conf *conf, const 
         return;
     const int rounds = o->rounds;
     job j = {.f = f, .slots = 64, .read = o->read};
-    double rate[99];
-    if (larder__pipeline_open(&j.p, conf) < 0 || larder__scratch_open(&j.s) < 0)
+    double rate[99], caged[99];
+    larder__scratch *here = NULL, *there = NULL;
+    larder__cage *cage = NULL;
+    if (larder__pipeline_open(&j.p, conf) < 0 || larder__scratch_open(&here) < 0)
         die(name);
+    if (o->cage && conf->raw.h == 0 &&
+        (larder__cage_open(&cage, "on") < 0 || larder__scratch_open(&there) < 0 ||
+         larder__cage_take(cage, there) < 0))
+        die("cage");
+    j.s = here;
     j.bytes = larder__pipeline_bytes(j.p);
     j.batch = larder__memalign(64, j.slots * j.bytes);
     if (!j.batch)
         die(name);
     round_of(&j, o->seconds / 4);
-    for (int i = 0; i < rounds; i++)
+    for (int i = 0; i < rounds; i++) {
+        j.s = here;
         rate[i] = round_of(&j, o->seconds);
-    qsort(rate, (size_t)rounds, sizeof *rate, by_value);
-    printf("%-22s %10.0f samples/core-s [%.0f..%.0f], %zu samples of %zu bytes\n", name,
-           rate[rounds / 2], rate[0], rate[rounds - 1], f->n, f->bytes / f->n);
+        j.s = there;
+        if (i == 0 && there)
+            round_of(&j, o->seconds / 4);
+        caged[i] = there ? round_of(&j, o->seconds) : 0;
+    }
+    double plain = show(name, "", rate, rounds, f);
+    if (there)
+        printf("%-16s       %10.1f %% less in a cage\n", name,
+               100 * (1 - show(name, "caged", caged, rounds, f) / plain));
     fflush(stdout);
     larder__free(j.batch);
-    larder__scratch_close(&j.s);
+    larder__scratch_close(&here);
+    larder__scratch_close(&there);
+    larder__cage_close(&cage);
     larder__pipeline_close(&j.p);
 }
 
@@ -181,6 +206,8 @@ int main(int argc, char **argv) {
             o.only = argv[++i];
         else if (strcmp(argv[i], "--read") == 0)
             o.read = true;
+        else if (strcmp(argv[i], "--cage") == 0)
+            o.cage = true;
         else if (strcmp(argv[i], "--spec") == 0 && i + 1 < argc)
             o.spec = argv[++i];
         else if (strcmp(argv[i], "--u8") == 0)

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-MOST_WORDS = 18500  # of docs/guide and the index together, as wc -w counts; but for what is made by a command:
+MOST_WORDS = 19000  # of docs/guide and the index together, as wc -w counts; but for what is made by a command:
 MADE = "docs/guide/plugins.md"
 HERE = os.path.dirname(os.path.abspath(__file__))
 LINK = re.compile(r"\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)\)")

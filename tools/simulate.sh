@@ -2,7 +2,7 @@
 # Plays seeds of the made world (tests/simulate), a part of them on each processor. A seed that
 # fails is said with the line that repeats it, and that is the exit code.
 #
-#     tools/simulate.sh 5000|FIRST-LAST [daemon|group|ranks|far|all] [more words for tool_simulate]
+#     tools/simulate.sh 5000|FIRST-LAST [daemon|group|ranks|far|disk|below|all] [more words for tool_simulate]
 set -eu
 cd "$(dirname "$0")/.."
 seeds=$1

@@ -26,8 +26,8 @@ TITLES = {"cifar10": "CIFAR-10", "cifar10-noisy": "CIFAR-10, 40 % of the labels 
           "cifar10-long": "CIFAR-10, class sizes falling 100:1", "tiny": "Tiny ImageNet-200"}
 T95 = [float("inf"), 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26]
 # Of the picture, where all of its sets have them.
-COLOURS = {"minio": "#444", "rotate:h=0.5": "#1a7f37", "rotate:h=0.5,rested=8,strata=none": "#4c9a2a",
-           "rotate:h=0.8": "#0550ae", "echo:factor=4": "#e08b1a", "echo:factor=5": "#cf222e"}
+COLOURS = {"minio": "#444", "rotate:h=0.5": "#1a7f37", "rotate:h=0.8": "#0550ae", "echo:factor=4": "#e08b1a",
+           "echo:factor=5": "#cf222e"}
 
 
 def merge(runs, path):
@@ -227,6 +227,9 @@ def picture(groups, eats, path):
         out.append(f'<circle cx="{x + 6}" cy="26" r="6" fill="{COLOURS[recipe]}"/>'
                    f'<text x="{x + 18}" y="31" font-size="15">{recipe}</text>')
         x += 40 + 9 * len(recipe)
+    seeds = {len(g) for by in groups.values() for g in by.values()}
+    out.append(f'<text x="{x}" y="31" fill="#555">{"-".join(map(str, sorted({min(seeds), max(seeds)})))} seeds, '
+               'bars of one standard deviation</text>')
     for i, (name, by) in enumerate(groups.items()):
         at = left + i * (wide + gap_x)
         rate = eats[name] * mean(by["minio"], "storage_bytes") / mean(by["minio"], "served") / 4
@@ -258,8 +261,10 @@ def main():
     if a.merge:
         merge(runs, a.merge)
         return
+    usual = [r for r in runs if same(r)[1:] == tuple(KEY[k] for k in ("cache", "batch", "net", "optimizer", "slow"))
+             and r["epochs"] == KEY["epochs"]]
     if a.gaps:
-        print_gaps([r for r in runs if r["epochs"] == KEY["epochs"] and r["cache"] == KEY["cache"]])
+        print_gaps(usual)
         return
     alike = {}
     for r in runs:
@@ -271,8 +276,6 @@ def main():
             table(g, base, a.eats)
         else:
             print(f"\n{describe(g[0])}: no minio to compare with, {len(g)} runs")
-    usual = [r for r in runs if same(r)[1:] == tuple(KEY[k] for k in ("cache", "batch", "net", "optimizer", "slow"))
-             and r["epochs"] == KEY["epochs"]]
     missing = [f"{s} {r}: {5 - n} of 5 seeds" for s in CORE_SETS for r in CORE
                for n in [len({x["seed"] for x in usual if x.get("set") == s and x["recipe"] == r})] if n < 5]
     if missing:

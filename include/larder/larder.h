@@ -340,6 +340,10 @@ typedef struct larder_loader_conf {
     const larder_own_maker *maker;
     /* Pictures made of each sample, each by chance of its own: x is n x views x …; 0: 1. */
     size_t views;
+    /* "on", or limits as "memory=1GiB,seconds=30": pictures and sounds are decoded in processes
+     * that may do nothing else (docs/guide/cage.md), with the same pixels. One that crashes, runs
+     * away or misbehaves makes a bad sample. NULL, "" or "off": they are decoded in this one. */
+    const char *cage;
 } larder_loader_conf;
 
 int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf is copied */

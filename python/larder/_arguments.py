@@ -148,6 +148,13 @@ def check_names(kind: type, given: Dict[str, Any]) -> None:
         raise TypeError(f"larder.{kind.__name__} has no argument {name}: {words}")
 
 
+def cage_of(cage: Any) -> bytes:
+    """True, or limits as a text."""
+    if not isinstance(cage, (bool, str)):
+        raise ArgumentError(f'cage is True, False or limits as "memory=1GiB,seconds=30", not {cage!r}')
+    return _lib.text(cage if isinstance(cage, str) else "on" if cage else "off") or b""
+
+
 def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
     """larder_loader_conf of a Loader's arguments; `counts` are checked already."""
     conf = _lib.Conf()
@@ -162,6 +169,7 @@ def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
     conf.on_bad = choice(_lib.ON_BAD, "on_bad", given["on_bad"])
     conf.parts = choice(_lib.PARTS, "parts", given["parts"])
     conf.views = whole("views", given.get("views", 1), 1)
+    conf.cage = cage_of(given.get("cage", False))
     for name in ("fields", "target"):
         if given.get(name) is not None:
             setattr(conf, name, _lib.text(given[name]))

@@ -16,6 +16,7 @@ from ._errors import ArgumentError, RangeError, UnsupportedError
 from ._arguments import (
     Arguments,
     cache_of,
+    cage_of,
     check_names,
     choice,
     dtype_of,
@@ -64,6 +65,7 @@ class Dataset(_Base):
     recipe      a cache policy: "minio" (keeps what came first; for shuffled epochs), "lru", …
     seed        of the native stages' chance, with PyTorch's worker seeds
     ids         True: samples are (x, label, id)
+    cage        as in larder.Loader
     fields      as in larder.Loader: samples are tuples of these, in their order; target: what the label is"""
 
     if not TYPE_CHECKING:  # which sees what __init__ takes
@@ -88,6 +90,7 @@ class Dataset(_Base):
         layout: str = "NCHW",
         shared: Optional[bool] = None,
         ids: bool = False,
+        cage: Union[bool, str] = False,
         fields: Union[None, str, Sequence[str], Dict[str, str]] = None,
         target: Any = None,
         torch: Optional[bool] = None,
@@ -98,7 +101,7 @@ class Dataset(_Base):
         self._stages = Stages(augment, transform)
         function("target_transform", target_transform)
         self.target_transform, self.pil, self.ids = target_transform, pil or bool(self._stages.unknown), ids
-        self._native = bool(self._stages.native)
+        self._native, self._cage = bool(self._stages.native), cage_of(cage)
         self._fields, (self._aim, self._target) = fields_text(fields), target_text(target)
         self._parcels = self._fields is not None or self._aim is not None
         self._targets: Optional[List[int]] = None
@@ -152,7 +155,7 @@ class Dataset(_Base):
         conf.batch, conf.prefetch, conf.threads, conf.inflight = 64 if self._parcels else 1, 1, 1, 1
         conf.fields, conf.target = _lib.text(self._fields), _lib.text(self._aim)
         conf.seed, conf.parts = self.seed, _lib.PARTS["off"]
-        conf.dtype, conf.layout = self._dtype, self._layout
+        conf.dtype, conf.layout, conf.cage = self._dtype, self._layout, self._cage
         handle = ctypes.c_void_p()
         _lib.check(lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf)))
         about = _lib.about(handle.value or 0)

@@ -98,6 +98,7 @@ class Conf(Sized):
         ("own", c_void_p),
         ("maker", c_void_p),
         ("views", c_size_t),
+        ("cage", c_char_p),
     ]
 
 

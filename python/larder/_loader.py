@@ -179,6 +179,8 @@ class Loader(Shown, Habits, Resumed):
     threads     that read and decode; 0: as many as there are cores
     prefetch, ahead, lag, inflight   as in ``larder train --help``; 0: they are chosen
     on_bad      "fail", "skip" or "replace" a sample that cannot be read
+    cage        True, or limits as "memory=1GiB,seconds=30": pictures and sounds are decoded in processes that may
+                do nothing else, and one that crashes or runs away makes a bad sample (docs/guide/cage.md)
     epochs      after so many there is nothing more; 0: no end
     fields      parts of a sample, as ["jpg", "json.label"] or {"mask": "seg.png:mask"}: ``batch["json.label"]``
                 (docs/guide/fields.md); None: the picture and its label
@@ -236,6 +238,7 @@ class Loader(Shown, Habits, Resumed):
         lag: int = 0,
         inflight: int = 0,
         on_bad: str = "fail",
+        cage: Union[bool, str] = False,
         parts: str = "read",
         epochs: int = 0,
         fields: Union[None, str, Sequence[str], Dict[str, str]] = None,
@@ -275,7 +278,7 @@ class Loader(Shown, Habits, Resumed):
             counts, source=self.uri, recipe=self.recipe, cache=cache, augment=self._stages.native,
             seed=seed, drop_last=drop_last, rank=self.rank, world=self.world, dtype=self._stages.dtype or dtype,
             layout=layout, views=views, on_bad=on_bad, parts=parts, record=record,
-            replay=earlier, fields=fields_text(fields), target=aim,
+            replay=earlier, fields=fields_text(fields), target=aim, cage=cage,
         )
         conf.order_only, conf.patience = self._order_only, _LOOK_UP
         if pins:

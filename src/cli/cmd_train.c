@@ -115,6 +115,8 @@ static int read_options(options *o, int argc, char **argv) {
          "(that of training, without chance)"},
         {"on-bad", LARDER__TEXT, &n.on_bad, "HOW",
          "a sample that cannot be read: fail, skip or replace (fail)"},
+        {"cage", LARDER__TEXT, &c->cage, "HOW",
+         "decode in processes that may do nothing else: on, or limits as memory=1GiB,seconds=30"},
         {"out", LARDER__TEXT, &o->out, "DIR", "leave a record there for larder report"},
         {"record", LARDER__TEXT, &c->record, "FILE",
          "every request and loss, for larder sim --replay and larder suggest"},

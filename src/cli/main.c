@@ -1,5 +1,6 @@
 /* The program: finds the command and lets it run. */
 #include "base/near.h"
+#include "cage/cage.h"
 #include "cli/bill.h"
 #include "cli/commands.h"
 #include "cli/tight_memory.h"
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -140,6 +142,8 @@ static int run(int argc, char **argv) {
 
 /* A full disk behind standard output must not pass for success. */
 int main(int argc, char **argv) {
+    if (argc > 0 && strcmp(argv[0], LARDER__CAGE_PROGRAM) == 0)
+        _exit(larder__cage_serve(argc, argv, NULL));
     larder__tight_memory(argv);
     int code = run(argc, argv);
     bool bad = fflush(stdout) != 0;

@@ -75,6 +75,21 @@ void larder__disk_given(larder__disk_folder *f) {
     pthread_mutex_unlock(&f->lock);
 }
 
+/* ---- mapped files ---------------------------------------------------------------------------- */
+
+int larder__disk_map(const larder__disk_folder *f, const char *name, int file, size_t bytes,
+                     void **out) {
+    int err = larder__disk_read_through(file, bytes);
+    if (err)
+        return larder__fail(LARDER_E_IO, "%s/%s: cannot be read: %s", f->path, name, strerror(err));
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED)
+        return larder__fail(LARDER_E_NOMEM, "%s/%s: cannot be mapped: %s", f->path, name,
+                            strerror(errno));
+    *out = at;
+    return 0;
+}
+
 /* ---- whose folder it is ---------------------------------------------------------------------- */
 
 static int check_owner(const larder__disk_folder *f) {
@@ -155,8 +170,10 @@ static int write_head(const larder__disk_folder *f, uint64_t budget) {
             err = larder__disk_write_at(file, &h, sizeof h, 0);
         if (err == 0 && larder__disk_io_now()->sync(file) != 0)
             err = errno;
-        /* Not renamed: who comes second takes what is there. */
-        if (err == 0 && linkat(f->dir, beside, f->dir, "head", 0) != 0 && errno != EEXIST)
+        /* Not renamed: who comes second takes what is there. And who came first may have removed
+         * this as what a killed process has left. */
+        if (err == 0 && linkat(f->dir, beside, f->dir, "head", 0) != 0 && errno != EEXIST &&
+            errno != ENOENT)
             err = errno;
         unlinkat(f->dir, beside, 0);
         close(file);
@@ -214,11 +231,10 @@ static int map_head(larder__disk_folder *f) {
             return larder__fail(larder__code_of_errno(err), "%s/head: cannot be written: %s",
                                 f->path, strerror(err));
     }
-    void *at = mmap(NULL, LARDER__DISK_BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, f->head_file, 0);
-    if (at == MAP_FAILED)
-        return larder__fail_errno(f->path, "head cannot be mapped");
+    void *at = NULL;
+    int rc = larder__disk_map(f, "head", f->head_file, LARDER__DISK_BLOCK, &at);
     f->head = at;
-    return 0;
+    return rc;
 }
 
 static int judge_head(larder__disk_folder *f, const larder__disk_ask *ask) {
@@ -305,20 +321,22 @@ static int map_space(larder__disk_folder *f, bool *fresh) {
                                 "%s/space: has another size; `larder disk rm` "
                                 "removes the folder's files",
                                 f->path);
-        int err = larder__disk_io_now()->resize(f->space_file, (off_t)f->space_bytes) ? errno : 0;
+        /* It gets longer only with its blocks: a file of that size is taken to have them all. */
+        const larder__disk_io *io = larder__disk_io_now();
+        bool shorter = st.st_size > (off_t)f->space_bytes;
+        int err = shorter && io->resize(f->space_file, (off_t)f->space_bytes) ? errno : 0;
         if (err == 0)
-            err = larder__disk_io_now()->reserve(f->space_file, (off_t)f->space_bytes);
+            err = io->reserve(f->space_file, (off_t)f->space_bytes);
         if (err)
             return larder__fail(larder__code_of_errno(err),
                                 "%s/space: cannot be made %zu bytes long: %s", f->path,
                                 f->space_bytes, strerror(err));
         *fresh = true;
     }
-    void *at = mmap(NULL, f->space_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->space_file, 0);
-    if (at == MAP_FAILED)
-        return larder__fail_errno(f->path, "space cannot be mapped");
+    void *at = NULL;
+    rc = larder__disk_map(f, "space", f->space_file, f->space_bytes, &at);
     f->space = at;
-    return 0;
+    return rc;
 }
 
 /* What a killed process had not yet given its name. */
@@ -512,8 +530,9 @@ int larder__disk_folder_open(larder__disk_folder **out, const char *path,
 /* The last one, if nobody was killed, leaves it so that the next need not count. */
 static void leave(larder__disk_folder *f) {
     bool door = larder__disk_lock_take(f, DISK_DOOR, false, 1) == 0;
-    uint64_t others = atomic_fetch_sub(&f->head->attached, 1) - 1;
-    if (door && others == 0 && !atomic_load(&f->lost) && set_lock(f, DISK_ATTACHED, F_WRLCK)) {
+    /* Who has lost blocks stays counted, as one that was killed does. */
+    uint64_t others = atomic_load(&f->lost) ? 1 : atomic_fetch_sub(&f->head->attached, 1) - 1;
+    if (door && others == 0 && set_lock(f, DISK_ATTACHED, F_WRLCK)) {
         f->head->clean = 1;
         larder__disk_head_seal(f->head);
     }

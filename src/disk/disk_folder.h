@@ -52,6 +52,9 @@ typedef struct larder__disk_ask { /* what a folder is opened for */
 int larder__disk_folder_open(larder__disk_folder **out, const char *path, const larder__disk_ask *);
 void larder__disk_folder_close(larder__disk_folder **);
 larder__disk_index *larder__disk_folder_find(larder__disk_folder *, uint64_t id);
+/* A file of it, read once before: mapped, what a disk cannot read ends the process. */
+int larder__disk_map(const larder__disk_folder *, const char *name, int file, size_t bytes,
+                     void **out);
 
 /* E_STATE: whoever has it does not go on. */
 typedef enum larder__disk_lock {

@@ -71,13 +71,10 @@ static int map_index(larder__disk_folder *f, uint64_t id, const char *name) {
     else if (!S_ISREG(st.st_mode) || st.st_size < LARDER__DISK_BLOCK)
         rc = LARDER_E_FORMAT;
     if (rc == 0) {
+        void *at = NULL;
         x->file_bytes = (uint64_t)st.st_size;
-        void *at = mmap(NULL, x->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        if (at == MAP_FAILED)
-            rc = larder__fail(LARDER_E_NOMEM, "%s/%s: cannot be mapped: %s", f->path, name,
-                              strerror(errno));
-        else
-            x->head = at;
+        rc = larder__disk_map(f, name, file, x->file_bytes, &at);
+        x->head = at;
     }
     if (rc == 0 && (larder__disk_index_judge(x->head, LARDER__DISK_BLOCK, x->file_bytes) !=
                         LARDER__DISK_FINE ||

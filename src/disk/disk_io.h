@@ -29,5 +29,6 @@ bool larder__disk_io_real(void); /* then reads may also go round it, by io_uring
 /* All bytes, whatever the pieces: 0, or an errno; ENODATA: the file ends before. */
 int larder__disk_read_at(int fd, void *, size_t, off_t);
 int larder__disk_write_at(int fd, const void *, size_t, off_t);
+int larder__disk_read_through(int fd, size_t bytes); /* for nothing but its answer, as read_at's */
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static uint64_t load(const _Atomic uint64_t *p) {
     return atomic_load_explicit(p, memory_order_relaxed);
@@ -211,10 +212,20 @@ static bool copy(larder__disk_folder *f, uint64_t from, uint64_t to, uint32_t bl
     return true;
 }
 
+typedef struct moving {
+    void *piece;
+    uint64_t end; /* blocks that `data` had: beyond is nothing to be moved, whatever a word says */
+} moving;
+
 static bool move_here(larder__disk_folder *f, larder__disk_index *x, uint64_t key, uint64_t word,
-                      void *piece) {
+                      void *arg) {
+    const moving *m = arg;
     if (larder__disk_place(word) < load(&f->head->limit))
         return true;
+    if (!larder__disk_word_fits(word, x->id, key, m->end)) {
+        larder__disk_drop(f, x, key, word);
+        return true;
+    }
     uint32_t blocks = larder__disk_blocks(word);
     uint64_t place = larder__disk_take(f, blocks);
     if (place == LARDER__DISK_NOWHERE && !larder__disk_is_spare(f, word))
@@ -226,7 +237,7 @@ static bool move_here(larder__disk_folder *f, larder__disk_index *x, uint64_t ke
     uint64_t moved = larder__disk_word(x->id, key, place, blocks, larder__disk_era(word));
     uint64_t now = atomic_load(&x->words[key]); /* its era may have changed meanwhile */
     bool same = larder__disk_in_era(now, 0) == larder__disk_in_era(word, 0);
-    if (!same || !copy(f, larder__disk_place(word), place, blocks, piece) ||
+    if (!same || !copy(f, larder__disk_place(word), place, blocks, m->piece) ||
         !atomic_compare_exchange_strong(&x->words[key], &now, moved)) {
         larder__disk_give(f, place, blocks);
         larder__disk_drop(f, x, key, atomic_load(&x->words[key]));
@@ -237,8 +248,12 @@ static bool move_here(larder__disk_folder *f, larder__disk_index *x, uint64_t ke
 int larder__disk_shorten(larder__disk_folder *f, uint64_t limit) {
     larder__disk_head *h = f->head;
     uint64_t before = load(&h->limit);
-    void *piece = larder__memalign(LARDER__DISK_BLOCK, (size_t)PIECE * LARDER__DISK_BLOCK);
-    if (!piece)
+    struct stat st;
+    if (fstat(f->data_file, &st) != 0)
+        return larder__fail_errno(f->path, "data cannot be looked at");
+    moving m = {.piece = larder__memalign(LARDER__DISK_BLOCK, (size_t)PIECE * LARDER__DISK_BLOCK),
+                .end = (uint64_t)st.st_size / LARDER__DISK_BLOCK};
+    if (!m.piece)
         return LARDER_E_NOMEM;
     larder__disk_each(f, drop_across, &limit);
     if (before > limit)
@@ -246,8 +261,8 @@ int larder__disk_shorten(larder__disk_folder *f, uint64_t limit) {
     atomic_store(&h->limit, limit);
     atomic_store(&h->used, larder__space_count(f->space, limit));
     h->too_long = UINT64_MAX;
-    larder__disk_each(f, move_here, piece);
-    larder__free(piece);
+    larder__disk_each(f, move_here, &m);
+    larder__free(m.piece);
     if (larder__disk_io_now()->resize(f->data_file, (off_t)(limit * LARDER__DISK_BLOCK)) != 0)
         return larder__fail_errno(f->path, "the file data cannot be made shorter");
     return 0;

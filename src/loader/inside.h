@@ -3,6 +3,7 @@
 #ifndef LARDER_LOADER_INSIDE_H
 #define LARDER_LOADER_INSIDE_H
 
+#include "cage/cage.h"
 #include "loader/draw/draw.h"
 #include "loader/figures/ledger.h"
 #include "loader/figures/pace.h"
@@ -125,6 +126,7 @@ struct larder_loader {
     struct larder__disk *below; /* where values lie that a shared cache lacks; NULL: nowhere */
     bool own;                   /* its samples are the program's own (source/own.h) */
     larder_own_maker maker;     /* make NULL: rows are made by the pipeline */
+    larder__cage *cage;         /* where samples are decoded; NULL: here */
     larder__pipeline *pipeline; /* NULL: samples have no picture */
     larder__columns *columns;   /* NULL: a picture and a label */
     larder__targets *targets;   /* labels that lie beside the data; NULL: none */
@@ -211,6 +213,9 @@ enum { LARDER__BAD_LISTED = 4096, LARDER__RECIPE_CHARS = 255 };
 int larder__loader_enter(larder_loader *);
 /* With the lock held: the run ends with the sentence this thread has. Returns `code`. */
 int larder__loader_fail(larder_loader *, int code);
+
+/* Working memory that decodes where this loader does. */
+int larder__loader_scratch(larder_loader *, larder__scratch **out);
 
 /* What the cache is charged for a sample of this loader, whole. */
 uint32_t larder__entry_bytes(void *loader, uint64_t id);

@@ -32,6 +32,13 @@ int larder__loader_fail(larder_loader *l, int code) {
     return code;
 }
 
+int larder__loader_scratch(larder_loader *l, larder__scratch **out) {
+    int rc = larder__scratch_open(out);
+    if (rc == 0 && l->cage && (rc = larder__cage_take(l->cage, *out)) < 0)
+        larder__scratch_close(out);
+    return rc;
+}
+
 /* ---- closing --------------------------------------------------------------------------------- */
 
 void larder_loader_close(larder_loader **pl) {
@@ -52,6 +59,7 @@ void larder_loader_close(larder_loader **pl) {
         larder__data_interrupt(l->data);
     if (l->draw)
         larder__draw_interrupt(l->draw);
+    larder__cage_interrupt(l->cage);
     for (uint32_t i = 0; i < l->running; i++)
         pthread_join(l->threads[i], NULL);
     for (uint32_t i = 0; i < l->readers.started; i++)
@@ -67,6 +75,7 @@ void larder_loader_close(larder_loader **pl) {
     larder__pool_close(&l->pool);
     larder__kept_free(l->kept);
     larder__scratch_close(&l->own_scratch);
+    larder__cage_close(&l->cage);
     larder__ledger_close(&l->ledger);
     larder__draw_close(&l->draw);
     larder__below_close(l);

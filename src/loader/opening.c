@@ -16,6 +16,7 @@ static int copy_texts(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
     l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
     l->conf.record = l->conf.replay = l->conf.fields = l->conf.target = NULL;
+    l->conf.cage = NULL;
     l->conf.own = NULL; /* the caller's, until open returns */
     l->conf.maker = NULL;
     l->own = c->own != NULL;
@@ -235,13 +236,25 @@ static int open_own(larder_loader *l, const larder_own_source *own) {
     return rc;
 }
 
+/* What the program decodes itself no cage of ours holds: that is said, not done in silence. */
+static int open_cage(larder_loader *l, const char *text) {
+    int rc = l->conf.order_only ? 0 : larder__cage_open(&l->cage, text);
+    if (rc == 0 && l->cage && l->own)
+        rc = larder__fail(LARDER_E_ARGS, "a cage holds larder's decoders; samples of your own are "
+                                         "decoded by your own functions, outside of it");
+    return rc;
+}
+
 /* The data set, what is wanted of its samples, and the stages for what are pictures. */
 static int open_data(larder_loader *l, const larder_loader_conf *given) {
     larder__columns *c = NULL;
+    int rc = open_cage(l, given->cage);
+    if (rc < 0)
+        return rc;
     if ((l->own || l->maker.make) && (l->conf.fields || l->conf.target))
         return larder__fail(LARDER_E_ARGS, "fields and target are for sources of larder's whose "
                                            "samples no function of your own changes");
-    int rc = larder__fields_parse(l, &c);
+    rc = larder__fields_parse(l, &c);
     if (rc == 0 && l->own)
         rc = open_own(l, given->own);
     else if (rc == 0)
@@ -306,7 +319,7 @@ static int open_parts(larder_loader *l, const larder_loader_conf *given) {
                               .guessed = l->own && !l->conf.order_only,
                               .stats = l->stats,
                               .parts = l->parts};
-    if ((!l->own_scratch && (rc = larder__scratch_open(&l->own_scratch)) < 0) ||
+    if ((!l->own_scratch && (rc = larder__loader_scratch(l, &l->own_scratch)) < 0) ||
         (rc = open_forms(l, &draw)) < 0 || (rc = larder__below_open(l)) < 0 ||
         (rc = larder__draw_open(&l->draw, &draw)) < 0 ||
         (rc = larder__ledger_open(&l->ledger, about->count, l->conf.world)) < 0 ||

@@ -9,8 +9,11 @@
 
 int larder__origin_head(larder__origin *s, larder__scratch *scratch) {
     double begun = scratch->timed ? larder__now() : 0;
-    s->codec = larder__codec_find(s->bytes, s->size);
-    int rc = s->codec ? s->codec->head(scratch, s->bytes, s->size, &s->w, &s->h) : LARDER_E_FORMAT;
+    larder__elsewhere *e = scratch->elsewhere;
+    s->codec = larder__codec_find(s->bytes, s->size); /* by the first bytes alone */
+    int rc = !s->codec ? LARDER_E_FORMAT
+             : e       ? e->head(e, scratch->indices, s->bytes, s->size, &s->w, &s->h)
+                       : s->codec->head(scratch, s->bytes, s->size, &s->w, &s->h);
     if (scratch->timed)
         scratch->decode_seconds += larder__now() - begun;
     s->seen_w = s->w;
@@ -93,7 +96,9 @@ int larder__origin_decode(const larder__origin *s, larder__scratch *scratch, boo
     if (!s->codec)
         return raw_picture(s, scratch, repack, want, out);
     double begun = scratch->timed ? larder__now() : 0;
-    int rc = s->codec->pixels(scratch, s->bytes, s->size, s->denominator, want, out);
+    larder__elsewhere *e = scratch->elsewhere;
+    int rc = e ? e->pixels(e, scratch->indices, s->bytes, s->size, s->denominator, want, out)
+               : s->codec->pixels(scratch, s->bytes, s->size, s->denominator, want, out);
     if (scratch->timed)
         scratch->decode_seconds += larder__now() - begun;
     return rc;

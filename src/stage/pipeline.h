@@ -30,6 +30,8 @@ void larder__scratch_close(larder__scratch **);
 /* From now on (or no more) the seconds inside decoders are added up, from 0. */
 void larder__scratch_time(larder__scratch *, bool on);
 double larder__scratch_decoding(const larder__scratch *);
+/* Seconds of a processor so far, of this thread and of what decodes for it elsewhere. */
+double larder__scratch_seconds(const larder__scratch *);
 
 #define LARDER__NO_CHANCE UINT64_MAX /* as a seed: random stages do the middle of what they may */
 

@@ -1,5 +1,6 @@
 #include "stage/scratch.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #define KEEP_BYTES ((size_t)32 << 20)
@@ -13,6 +14,7 @@ void larder__scratch_close(larder__scratch **scratch) {
     larder__scratch *s = *scratch;
     if (!s)
         return;
+    larder__scratch_send(s, NULL);
     larder__jpeg_close(s);
     larder__jpeg_writer_close(s);
     larder__png_close(s);
@@ -26,6 +28,16 @@ void larder__scratch_close(larder__scratch **scratch) {
 void larder__scratch_time(larder__scratch *s, bool on) {
     s->timed = on;
     s->decode_seconds = 0;
+}
+
+void larder__scratch_send(larder__scratch *s, larder__elsewhere *e) {
+    if (s->elsewhere)
+        s->elsewhere->close(s->elsewhere);
+    s->elsewhere = e;
+}
+
+double larder__scratch_seconds(const larder__scratch *s) {
+    return larder__thread_seconds() + (s->elsewhere ? s->elsewhere->seconds(s->elsewhere) : 0);
 }
 
 double larder__scratch_decoding(const larder__scratch *s) { return s->decode_seconds; }

@@ -3,6 +3,7 @@
 #ifndef LARDER_STAGE_SCRATCH_H
 #define LARDER_STAGE_SCRATCH_H
 
+#include "stage/elsewhere.h"
 #include "stage/pipeline.h"
 
 typedef enum {
@@ -41,6 +42,7 @@ struct larder__scratch {
     bool indices; /* of a picture with a palette the numbers are wanted, not the colours */
     bool timed;   /* what decoding takes is added up */
     double decode_seconds;
+    larder__elsewhere *elsewhere; /* where encoded bytes go; NULL: to the codecs, here */
 };
 
 /* At least this many bytes, 64-byte aligned, contents undefined; NULL when out of memory. */

@@ -175,7 +175,7 @@ static int read_window(const larder__sound *want, larder__scratch *s, recording 
     return 0;
 }
 
-int larder__sound_window(const larder__sound *want, larder__scratch *s, const void *bytes,
+static int decode_window(const larder__sound *want, larder__scratch *s, const void *bytes,
                          size_t size, double where, float *out) {
     recording r;
     window w;
@@ -199,7 +199,7 @@ int larder__sound_window(const larder__sound *want, larder__scratch *s, const vo
 
 void larder__sound_close(larder__scratch *s) { (void)s; }
 
-int larder__sound_window(const larder__sound *want, larder__scratch *s, const void *bytes,
+static int decode_window(const larder__sound *want, larder__scratch *s, const void *bytes,
                          size_t size, double where, float *out) {
     (void)want, (void)s, (void)bytes, (void)size, (void)where, (void)out;
     return larder__fail(LARDER_E_UNSUPPORTED,
@@ -208,3 +208,10 @@ int larder__sound_window(const larder__sound *want, larder__scratch *s, const vo
 }
 
 #endif
+
+int larder__sound_window(const larder__sound *want, larder__scratch *s, const void *bytes,
+                         size_t size, double where, float *out) {
+    larder__elsewhere *e = s->elsewhere;
+    return e ? e->sound(e, want, bytes, size, where, out)
+             : decode_window(want, s, bytes, size, where, out);
+}

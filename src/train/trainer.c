@@ -137,6 +137,7 @@ static int open_train(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.augment = t->augment;
     lc.fields = conf->fields;
     lc.target = conf->target;
+    lc.cage = conf->cage;
     lc.batch = conf->batch;
     lc.seed = conf->seed;
     lc.epochs = conf->epochs;
@@ -182,6 +183,7 @@ static int open_test(larder__trainer *t, const larder__trainer_conf *conf) {
     lc.augment = conf->test_augment ? conf->test_augment : augment;
     lc.fields = conf->fields;
     lc.target = conf->target;
+    lc.cage = conf->cage;
     lc.batch = conf->batch;
     lc.seed = conf->seed;
     lc.epochs = 0;

@@ -31,6 +31,7 @@ typedef struct larder__trainer_conf {
     const char *augment;         /* NULL: what suits the samples */
     const char *test_augment;    /* NULL: augment without chance */
     const char *fields, *target; /* as of a loader */
+    const char *cage;            /* the same */
     size_t batch;
     uint64_t seed, epochs; /* at least 1 epoch */
     double rate;           /* first learning rate; falls linearly to 0; 0: the net's own */

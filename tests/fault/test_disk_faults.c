@@ -90,11 +90,21 @@ static ssize_t our_write(int fd, const void *from, size_t n, off_t at) {
     }
     return pwrite(fd, from, piece && n > (size_t)piece ? (size_t)piece : n, at);
 }
+static _Atomic unsigned reserved; /* files */
 static int our_reserve(int fd, off_t bytes) {
+    reserved += !reserve_error;
     return reserve_error ? reserve_error : posix_fallocate(fd, 0, bytes);
 }
 static int our_punch(int fd, off_t at, off_t bytes) { return (void)fd, (void)at, (void)bytes, 0; }
-static int our_sync(int fd) { return (void)fd, 0; }
+static void (*on_sync)(void); /* once */
+static int our_sync(int fd) {
+    void (*then)(void) = on_sync;
+    (void)fd;
+    on_sync = NULL;
+    if (then)
+        then();
+    return 0;
+}
 static void our_boot(char out[LARDER__DISK_WHO]) { memcpy(out, who[0], LARDER__DISK_WHO); }
 static void our_machine(char out[LARDER__DISK_WHO]) { memcpy(out, who[1], LARDER__DISK_WHO); }
 static const larder__disk_io our_io = {.read = our_read,
@@ -381,6 +391,55 @@ static void test_no_room(void **state) {
     larder__disk_close(&d);
 }
 
+/* A table that could not be made as long as it is to be is not taken for whole by the next one: a
+ * full disk would end whoever writes to it where it is mapped. */
+static void test_no_room_for_bits(void **state) {
+    (void)state;
+    larder__disk *d = open_set(4 * MIB);
+    put(d, 0, 5000);
+    larder__disk_close(&d);
+    char path[300];
+    in_folder(path, "space");
+    assert_int_equal(unlink(path), 0);
+    reserve_error = ENOSPC;
+    refused(4 * MIB, LARDER_E_FULL, "space");
+    reserve_error = 0;
+    reserved = 0;
+    d = open_set(4 * MIB);
+    assert_int_equal(reserved, 1);
+    check_value(d, 0, 5000);
+    larder__disk_close(&d);
+}
+
+/* Files that are mapped are read before: a disk that cannot says so then, and does not end whoever
+ * looks at them. */
+static void test_unreadable(void **state) {
+    (void)state;
+    larder__disk *d = open_set(4 * MIB);
+    put(d, 0, 5000);
+    larder__disk_close(&d);
+    read_error = EIO;
+    refused(4 * MIB, LARDER_E_IO, "head: cannot be read");
+    read_error = 0;
+    d = open_set(4 * MIB);
+    check_value(d, 0, 5000);
+    larder__disk_close(&d);
+}
+
+/* Another one makes the folder meanwhile, and clears away what looks like left behind. */
+static larder__disk *first_one;
+static void come_first(void) { first_one = open_set(4 * MIB); }
+static void test_both_make_it(void **state) {
+    (void)state;
+    on_sync = come_first;
+    larder__disk *d = open_set(4 * MIB);
+    assert_non_null(first_one);
+    put(first_one, 0, 5000);
+    check_value(d, 0, 5000);
+    larder__disk_close(&d);
+    larder__disk_close(&first_one);
+}
+
 static void test_other_machine(void **state) {
     (void)state;
     larder__disk *d = open_set(4 * MIB);
@@ -486,6 +545,31 @@ static void test_shortened_data(void **state) {
     larder__disk_close(&d);
 }
 
+/* Past the page cache nothing can be read from the middle of a sector on. */
+static ssize_t read_sectors(int fd, void *to, size_t n, off_t at) {
+    if (at % 512 == 0)
+        return pread(fd, to, n, at);
+    errno = EINVAL;
+    return -1;
+}
+
+static void test_shortened_inside_a_sector(void **state) {
+    (void)state;
+    larder__disk_io io = our_io;
+    io.read = read_sectors;
+    larder__disk_io_use(&io);
+    larder__disk *d = open_set(4 * MIB);
+    put(d, 0, EIGHT);
+    put(d, 1, EIGHT);
+    char path[300];
+    in_folder(path, "data");
+    assert_int_equal(truncate(path, 8 * BLOCK + 100), 0);
+    assert_null(disk_get(d, 1));
+    assert_int_equal(disk_figures(d).damaged, 1);
+    check_value(d, 0, EIGHT); /* it is not left alone */
+    larder__disk_close(&d);
+}
+
 static void test_torn_head(void **state) {
     (void)state;
     larder__disk *d = open_set(4 * MIB);
@@ -525,6 +609,62 @@ static void test_stuck_lock(void **state) {
     ahead = ahead + 31;
     put(d, 1, 5000);
     check_value(d, 1, 5000);
+    larder__disk_close(&d);
+}
+
+/* Words of an index that are rotten name nothing that is moved, or that others make room for, when
+ * the folder gets smaller. */
+static void test_rotten_words(void **state) {
+    (void)state;
+    enum { FIRST_ROTTEN = 5 };
+    larder__disk *d = open_set(MIB);
+    for (uint64_t k = 0; k < FIRST_ROTTEN; k++) {
+        put(d, k, EIGHT);
+        larder__disk_spare(d, k);
+    }
+    larder__disk_folder *f;
+    check_ok(larder__disk_folder_open(&f, folder, &(larder__disk_ask){0}));
+    uint64_t id = larder__disk_id(1, 1000), far_away = (uint64_t)1 << 33;
+    larder__disk_index *x = larder__disk_folder_find(f, id);
+    atomic_store(&x->words[FIRST_ROTTEN], far_away); /* of no block */
+    atomic_store(&x->words[FIRST_ROTTEN + 1], larder__disk_word(id, FIRST_ROTTEN + 1, far_away, 170,
+                                                                atomic_load(&f->head->era)));
+    larder__disk_folder_close(&f);
+    larder__disk_conf conf =
+        disk_conf(folder, MIB, 2, 1000); /* its index takes room of the values */
+    larder__disk *other = open_with(&conf);
+    for (uint64_t k = 0; k < FIRST_ROTTEN; k++)
+        check_value(d, k, EIGHT);
+    assert_false(larder__disk_has(d, FIRST_ROTTEN));
+    assert_false(larder__disk_has(d, FIRST_ROTTEN + 1));
+    larder__disk_close(&other);
+    larder__disk_close(&d);
+}
+
+/* Blocks that could not be given back are found by the next one, whoever left last. */
+static void test_lost_blocks(void **state) {
+    (void)state;
+    larder__disk *d = open_set(4 * MIB), *other = open_set(4 * MIB);
+    put(d, 0, EIGHT);
+    put(d, 1, EIGHT);
+    char path[300], spoilt[BLOCK] = {0};
+    in_folder(path, "data");
+    int file = open(path, O_RDWR);
+    assert_int_equal(pwrite(file, spoilt, BLOCK, 0), BLOCK);
+    close(file);
+    larder__disk_folder *f;
+    check_ok(larder__disk_folder_open(&f, folder, &(larder__disk_ask){0}));
+    check_ok(larder__disk_giving(f, 1));
+    assert_null(disk_get(d, 0));
+    assert_true(larder__disk_settle(d, PATIENCE));
+    larder__disk_given(f);
+    larder__disk_folder_close(&f);
+    larder__disk_close(&d);
+    assert_int_equal(disk_figures(other).used_bytes, 16 * BLOCK);
+    larder__disk_close(&other);
+    d = open_set(4 * MIB);
+    assert_int_equal(disk_figures(d).used_bytes, 8 * BLOCK);
+    check_value(d, 1, EIGHT);
     larder__disk_close(&d);
 }
 
@@ -576,12 +716,18 @@ int main(void) {
         T(test_wear),
         T(test_guard),
         T(test_no_room),
+        T(test_no_room_for_bits),
+        T(test_unreadable),
+        T(test_both_make_it),
         T(test_other_machine),
         T(test_left_behind),
         T(test_removed),
         T(test_shortened_data),
+        T(test_shortened_inside_a_sector),
         T(test_torn_head),
         T(test_stuck_lock),
+        T(test_lost_blocks),
+        T(test_rotten_words),
         T(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

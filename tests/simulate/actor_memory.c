@@ -19,7 +19,7 @@
 #endif
 
 enum { HEAD = 16, LEAST = 6, CLASSES = 26, JUNK = 256 };
-#define REGION ((size_t)64 << 20)
+#define REGION ((size_t)256 << 20)
 
 typedef struct block { /* in front of what is given out */
     uint64_t size;

@@ -51,6 +51,7 @@ static struct {
     larder_rng rng;
     actor_process processes[ACTOR_PROCESSES];
     actor_thread threads[ACTOR_THREADS];
+    int top; /* threads below it were used */
     actor_thread *current;
     jmp_buf home;
     ucontext_t home_context;
@@ -176,6 +177,7 @@ static actor_thread *thread_new(actor_process *p, void *(*main)(void *), void *a
         actor_thread *t = &w.threads[i];
         if (t->state != FREE)
             continue;
+        w.top = i >= w.top ? i + 1 : w.top;
         t->of = p;
         t->main = main;
         t->arg = arg;
@@ -202,14 +204,16 @@ actor_process *actors_start(uint32_t number, const char *name, void *(*main)(voi
 
 void wires_crash(actor_process *);         /* wires.c */
 void wrapped_crash(const actor_process *); /* wrapped.c */
+void platter_crash(const actor_process *); /* platter.c */
 
 void actors_crash(actor_process *p) {
     p->alive = false;
-    for (int i = 0; i < ACTOR_THREADS; i++)
+    for (int i = 0; i < w.top; i++)
         if (w.threads[i].state != FREE && w.threads[i].of == p)
             w.threads[i].state = FREE;
     wires_crash(p);
     wrapped_crash(p);
+    platter_crash(p);
     actor_heap_reset(p->heap);
 }
 
@@ -228,8 +232,15 @@ void actors_join(actor_thread *t) {
     t->state = FREE;
 }
 
+void actors_let_go(actor_thread *t) {
+    if (t->state == OVER)
+        t->state = FREE;
+    else
+        t->alone = true;
+}
+
 bool actors_running(const actor_process *p) {
-    for (int i = 0; i < ACTOR_THREADS; i++)
+    for (int i = 0; i < w.top; i++)
         if (w.threads[i].of == p && w.threads[i].state != FREE && w.threads[i].state != OVER)
             return true;
     return false;
@@ -248,7 +259,7 @@ bool actors_wait(const void *on, double until) {
 }
 
 void actors_wake(const void *on, double at) {
-    for (int i = 0; i < ACTOR_THREADS; i++) {
+    for (int i = 0; i < w.top; i++) {
         actor_thread *t = &w.threads[i];
         if (t->state != WAITING || t->on != on)
             continue;
@@ -261,7 +272,7 @@ void actors_wake(const void *on, double at) {
 void actors_wake_one(const void *on) {
     actor_thread *found = NULL;
     uint64_t n = 0;
-    for (int i = 0; i < ACTOR_THREADS; i++) {
+    for (int i = 0; i < w.top; i++) {
         actor_thread *t = &w.threads[i];
         if (t->state == WAITING && t->on == on && !t->woken && actors_chance(++n) == 0)
             found = t;
@@ -291,7 +302,7 @@ uint64_t actors_steps(void) { return w.steps; }
 static actor_thread *first(double *when) {
     actor_thread *best = NULL;
     *when = ACTOR_NEVER;
-    for (int i = 0; i < ACTOR_THREADS; i++) {
+    for (int i = 0; i < w.top; i++) {
         actor_thread *t = &w.threads[i];
         if (t->state != READY && t->state != WAITING)
             continue;
@@ -328,6 +339,7 @@ void actors_begin(uint64_t seed) {
     w.steps = 0;
     w.complaint[0] = '\0';
     w.current = NULL;
+    w.top = 0;
     larder_rng_seed(&w.rng, seed, 1);
     for (int i = 0; i < ACTOR_PROCESSES; i++)
         w.processes[i] = (actor_process){.number = (uint32_t)i};

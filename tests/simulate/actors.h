@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ACTOR_PROCESSES = 12, ACTOR_THREADS = 40, ACTOR_PER_PROCESS = 8 };
+enum { ACTOR_PROCESSES = 12, ACTOR_THREADS = 96 };
 #define ACTOR_NEVER 1e18
 
 typedef struct actor_heap actor_heap; /* actor_memory.c */
@@ -56,6 +56,7 @@ actor_thread *actors_thread(void);
 actor_thread *actors_spawn(void *(*main)(void *), void *arg); /* another thread of this process */
 void actors_spawn_in(actor_process *, void *(*main)(void *), void *arg);
 void actors_join(actor_thread *);
+void actors_let_go(actor_thread *);         /* nobody will join it */
 bool actors_running(const actor_process *); /* any thread left? */
 
 /* ---- waiting --------------------------------------------------------------------------------- */

@@ -3,9 +3,9 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/spec.h"
-#include "cache/local.h"
 #include "plugins.h"
 #include "shared/client.h"
+#include "worlds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,6 +25,7 @@ typedef struct table { /* of one process */
     player *me;
     larder__cache *cache, *twin; /* the twin lives in this process alone; NULL: none is defined */
     uint64_t asked;
+    larder__disk *below; /* NULL: nothing is */
     const larder_sampler *sampler;
     void *order;
     larder_draw_env env;
@@ -37,7 +38,18 @@ typedef struct table { /* of one process */
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-uint32_t play_size(uint64_t key) { return 24 + 8 * (uint32_t)(key * 7919 % 23); }
+uint32_t play_size(uint64_t key) {
+    uint32_t small = 24 + 8 * (uint32_t)(key * 7919 % 23);
+    return played.large && key % 4 == 1 ? 48 * small : small;
+}
+
+uint32_t play_set(uint32_t process) {
+    return process >= WORLD_TENDER ? played.looked_at : played.sets ? process % played.sets : 0;
+}
+
+static uint64_t key_of(uint64_t key) {
+    return key + ((uint64_t)play_set(actors_current()->number) << 32);
+}
 
 static uint64_t word_of(uint64_t key, size_t i) {
     return (key + 1) * 0x9e3779b97f4a7c15u ^ (i + 1) * 0xd1b54a32d192ed03u;
@@ -47,16 +59,38 @@ larder_buf *play_make(uint64_t key) {
     larder_buf *b = larder_buf_new(play_size(key));
     if (!b)
         abort();
-    for (size_t i = 0; i < play_size(key) / 8; i++)
-        ((uint64_t *)larder_buf_data(b))[i] = word_of(key, i);
+    uint64_t *at = larder_buf_data(b), whose = key_of(key);
+    for (size_t i = 0, n = play_size(key) / 8; i < n; i++)
+        at[i] = word_of(whose, i);
     return b;
+}
+
+/* As loader/fill/below.c has it. */
+static larder_buf *find_below(larder__disk *d, const larder__value *v) {
+    larder_buf *out = larder__disk_queued(d, v);
+    larder__disk_fetch *f = !out && larder__disk_has(d, v->id) ? larder__disk_fetch_new(v) : NULL;
+    if (f) {
+        larder__disk_send(d, &f, 1);
+        out = larder__disk_receive(d, f);
+        larder__disk_fetch_unref(&f);
+    }
+    return out;
 }
 
 /* What storage takes. */
 static larder_buf *read_sample(table *t, uint64_t key) {
+    larder__value v = {.id = key, .form = LARDER_ENCODED, .held = LARDER_ENCODED};
+    larder_buf *out = t->below ? find_below(t->below, &v) : NULL;
+    if (out) {
+        t->me->below++;
+        return out;
+    }
     t->me->made++;
     actors_sleep(actors_now() + actors_between(0, played.read_most));
-    return play_make(key);
+    out = play_make(key);
+    if (t->below)
+        larder__disk_put(t->below, &v, out);
+    return out;
 }
 
 void play_check(uint64_t key, larder_buf *b, const char *when) {
@@ -66,8 +100,9 @@ void play_check(uint64_t key, larder_buf *b, const char *when) {
                         larder_buf_size(b), play_size(key), when);
         return;
     }
-    for (size_t i = 0; i < play_size(key) / 8; i++)
-        if (at[i] != word_of(key, i)) {
+    uint64_t whose = key_of(key);
+    for (size_t i = 0, n = play_size(key) / 8; i < n; i++)
+        if (at[i] != word_of(whose, i)) {
             actors_complain("a wrong byte in sample %llu %s", (unsigned long long)key, when);
             return;
         }
@@ -171,6 +206,19 @@ static void exchange(void *arg, const uint64_t *wanted, size_t n, uint64_t *serv
     larder__cache_exchange(((table *)arg)->cache, 0, wanted, n, served);
 }
 
+/* Where bytes lie changes nothing of what is decided, wherever they are found or lost. */
+static void compare_residents(table *t, const course *c, const larder__ticket *tickets) {
+    t->me->compared++;
+    for (size_t i = 0; i < c->n; i++)
+        if (tickets[i].kept != c->tickets[i].kept)
+            actors_complain("sample %llu is %skept, unlike in memory alone",
+                            (unsigned long long)c->want[i].key, c->tickets[i].kept ? "" : "not ");
+    for (uint32_t k = 0; k < played.keys; k++)
+        if (larder__cache_resident(t->cache, k) != larder__cache_resident(t->twin, k))
+            actors_complain("sample %u is %sresident, unlike in memory alone", k,
+                            larder__cache_resident(t->cache, k) ? "" : "not ");
+}
+
 /* What a cache of its own decides of the same requests. */
 static void compare(table *t, const course *c) {
     larder_access same[PLAY_BATCH_MOST];
@@ -183,6 +231,10 @@ static void compare(table *t, const course *c) {
     if (larder__cache_claim(t->twin, same, c->n, tickets) < 0)
         abort();
     larder__cache_batch(t->twin);
+    if (played.decides) {
+        compare_residents(t, c, tickets);
+        return;
+    }
     for (size_t i = 0; i < c->n; i++)
         if (tickets[i].kind != c->tickets[i].kind)
             actors_complain("sample %llu is a %s, and one process alone has a %s",
@@ -279,12 +331,22 @@ static void open_order(table *t) {
 }
 
 /* It may be refused, for want of memory, say; then somebody starts it again. */
+static void wait_to_open(int *healthy) {
+    actors_log("does not open: %s", larder_errmsg());
+    *healthy += played.over;
+    if (*healthy > 100)
+        actors_complain("the cache does not open: %s", larder_errmsg());
+    actors_sleep(actors_now() + 0.2);
+}
+
 static void open_cache(table *t) {
-    for (int healthy = 0; played.open(&t->cache, t->me->number) < 0; healthy += played.over) {
-        if (healthy > 20)
-            actors_complain("the cache does not open: %s", larder_errmsg());
-        actors_sleep(actors_now() + 0.2);
-    }
+    for (int healthy = 0; played.open(&t->cache, t->me->number) < 0;)
+        wait_to_open(&healthy);
+    for (uint32_t k = 0; played.warm && k < played.keys; k++) /* as loader/draw/warm.c has it */
+        if (!larder__cache_adopt(t->cache, k, play_size(k)))
+            break;
+    for (int healthy = 0; played.open_below && played.open_below(&t->below, t->me->number) < 0;)
+        wait_to_open(&healthy);
 }
 
 static void open_twin(table *t) {
@@ -294,8 +356,9 @@ static void open_twin(table *t) {
                                .keys = played.keys,
                                .budget = played.budget,
                                .seed = played.seed + t->me->number,
-                               .store = &larder__store_null};
-    if (!played.calm || played.exchanges)
+                               .store = &larder__store_null,
+                               .tiers = played.tiers.front ? &played.tiers : NULL};
+    if (!(played.calm || played.decides) || played.exchanges)
         return;
     if (larder__args_parse(&args, "policy", &conf.policy->plugin, "", ',', NULL) < 0 ||
         larder__cache_open(&t->twin, &conf) < 0)
@@ -323,6 +386,7 @@ void *player_main(void *arg) {
         played.leaving(t->cache);
     larder__cache_close(&t->cache);
     larder__cache_close(&t->twin);
+    larder__disk_close(&t->below);
     if (t->sampler->fini)
         t->sampler->fini(t->order);
     larder__free(t->order);

@@ -5,7 +5,8 @@
 #define LARDER_SIMULATE_PLAYER_H
 
 #include "actors.h"
-#include "cache/cache.h"
+#include "cache/local.h"
+#include "disk/disk.h"
 
 enum { PLAY_KEYS_MOST = 96, PLAY_BATCH_MOST = 8, PLAYERS_MOST = 5, PLAY_AHEAD = 3 };
 
@@ -20,17 +21,25 @@ typedef struct play { /* what all jobs of a schedule know */
     bool calm; /* one job and no mishap: it gets what a cache of its own would give it */
     int (*open)(larder__cache **out, uint32_t player);
     void (*leaving)(larder__cache *); /* NULL: nothing is to be looked at before it is closed */
+    bool large;                       /* some samples are */
+    uint32_t sets;                    /* jobs have so many data sets, whose bytes differ; 0: one */
+    uint32_t looked_at;               /* the set of whoever is no job */
+    bool decides;        /* caches of their own: residents are those of a twin, whatever happens */
+    bool warm;           /* what lies in the store is resident from the start */
+    larder__tiers tiers; /* of these; front 0: there is one */
+    int (*open_below)(larder__disk **out, uint32_t player); /* NULL: nothing is */
 } play;
 extern play played;
 
 typedef struct player { /* outlives its process */
     uint32_t number;
     uint64_t epoch, epochs_whole;
-    uint64_t served, hits, made, waited, taken_over, alone, stuck;
+    uint64_t served, hits, made, waited, taken_over, alone, stuck, below, compared;
     uint8_t times[PLAY_KEYS_MOST]; /* served in this epoch */
     bool last_begun, done;
 } player;
 
+uint32_t play_set(uint32_t process);
 uint32_t play_size(uint64_t key);
 larder_buf *play_make(uint64_t key);
 void play_check(uint64_t key, larder_buf *, const char *when); /* its bytes */

@@ -13,6 +13,8 @@ typedef enum {
     SCHEDULE_GROUP,
     SCHEDULE_RANKS,
     SCHEDULE_FAR,
+    SCHEDULE_DISK,
+    SCHEDULE_BELOW,
     SCHEDULE_KINDS
 } schedule_kind;
 extern const char *const schedule_names[SCHEDULE_KINDS];
@@ -25,7 +27,8 @@ typedef struct schedule_conf {
 } schedule_conf;
 
 typedef struct schedule_result {
-    uint64_t steps, mishaps, served, hits, made, waited, taken_over, alone, stuck, epochs, compared;
+    uint64_t steps, mishaps, served, hits, made, waited, taken_over, alone, stuck, epochs, compared,
+        below;
     double seconds; /* that passed in that world */
     uint32_t players, planned;
     char complaint[600]; /* "": all is well */

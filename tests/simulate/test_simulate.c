@@ -45,6 +45,16 @@ static void test_far(void **st) {
     play_all(SCHEDULE_FAR, times(150));
 }
 
+static void test_disk(void **st) {
+    (void)st;
+    play_all(SCHEDULE_DISK, times(200));
+}
+
+static void test_below(void **st) {
+    (void)st;
+    play_all(SCHEDULE_BELOW, times(150));
+}
+
 /* Schedules that found something: a lane drained under its reader (one job hung, one died), a
  * snapshot of a history that was lost, what a store had lost and kept. */
 static void test_found(void **st) {
@@ -129,12 +139,39 @@ static void test_without_last_record(void **st) {
     find(SCHEDULE_GROUP, "last", "never was in the journal");
 }
 
+static void test_disk_without_checksum(void **st) {
+    (void)st;
+    find(SCHEDULE_DISK, "checksum", "a wrong byte");
+}
+
+static void test_disk_without_names(void **st) {
+    (void)st;
+    find(SCHEDULE_DISK, "whose", "sample");
+}
+
+static void test_disk_without_lock(void **st) {
+    (void)st;
+    find(SCHEDULE_DISK, "giving", "block");
+}
+
+static void test_disk_without_budget(void **st) {
+    (void)st;
+    find(SCHEDULE_DISK, "budget", "the folder has");
+}
+
+static void test_disk_without_giving_back(void **st) {
+    (void)st;
+    find(SCHEDULE_DISK, "given", "are taken");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_daemon),
         cmocka_unit_test(test_group),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_far),
+        cmocka_unit_test(test_disk),
+        cmocka_unit_test(test_below),
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_found),
         cmocka_unit_test(test_same_again),
@@ -142,6 +179,11 @@ int main(void) {
         cmocka_unit_test(test_without_pins),
         cmocka_unit_test(test_without_releases),
         cmocka_unit_test(test_without_last_record),
+        cmocka_unit_test(test_disk_without_checksum),
+        cmocka_unit_test(test_disk_without_names),
+        cmocka_unit_test(test_disk_without_lock),
+        cmocka_unit_test(test_disk_without_budget),
+        cmocka_unit_test(test_disk_without_giving_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Plays schedules of the made world:
  *
- *     tool_simulate [daemon|group|ranks|far|all] [FIRST-LAST | COUNT] [without=BITS] [players=N]
- *                   [broken=NAME] [tell]
+ *     tool_simulate [daemon|group|ranks|far|disk|below|all] [FIRST-LAST | COUNT] [without=BITS]
+ * [players=N] [broken=NAME] [tell]
  *
  * A seed that fails is said with the line that repeats it, made as short as it gets. */
 #include "schedule.h"
@@ -39,6 +39,7 @@ static void add(sums *s, const schedule_result *r) {
     s->of.stuck += r->stuck;
     s->of.epochs += r->epochs;
     s->of.compared += r->compared;
+    s->of.below += r->below;
     s->of.seconds += r->seconds;
 }
 
@@ -79,22 +80,26 @@ static void watch_for_death(void) {
 static void show(const char *name, const sums *s) {
     printf(
         "%s: %llu schedules, %llu failed, %.0f a CPU second; %llu steps, %llu mishaps, %.1f days; "
-        "%llu epochs, %llu samples, %llu from the cache, %llu read, %llu waited for, %llu taken "
-        "over, %llu without the cache, %llu stuck; %llu decisions compared\n",
+        "%llu epochs, %llu samples, %llu from the cache, %llu from below, %llu read, %llu waited "
+        "for, "
+        "%llu taken over, %llu without the cache, %llu stuck; %llu decisions compared\n",
         name, (unsigned long long)s->schedules, (unsigned long long)s->failed,
         (double)s->schedules / s->seconds, (unsigned long long)s->of.steps,
         (unsigned long long)s->of.mishaps, s->of.seconds / 86400, (unsigned long long)s->of.epochs,
         (unsigned long long)s->of.served, (unsigned long long)s->of.hits,
-        (unsigned long long)s->of.made, (unsigned long long)s->of.waited,
-        (unsigned long long)s->of.taken_over, (unsigned long long)s->of.alone,
-        (unsigned long long)s->of.stuck, (unsigned long long)s->of.compared);
+        (unsigned long long)s->of.below, (unsigned long long)s->of.made,
+        (unsigned long long)s->of.waited, (unsigned long long)s->of.taken_over,
+        (unsigned long long)s->of.alone, (unsigned long long)s->of.stuck,
+        (unsigned long long)s->of.compared);
 }
 
 int main(int argc, char **argv) {
     program = argv[0];
     uint64_t first = 1, last = 1000, failed = 0;
     schedule_conf conf = {0};
-    bool of[SCHEDULE_KINDS] = {true, true, true, true}, tell = false;
+    bool of[SCHEDULE_KINDS], tell = false;
+    for (int k = 0; k < SCHEDULE_KINDS; k++)
+        of[k] = true;
     for (int i = 1; i < argc; i++) {
         char *dash = strchr(argv[i], '-');
         if (strncmp(argv[i], "without=", 8) == 0)

@@ -60,5 +60,6 @@ bool wires_cut(const actor_process *);
 void wires_hasten(void); /* what is under way arrives soon, however slow it was */
 uint32_t wires_open_of(const actor_process *);   /* descriptors that it has not closed */
 uint32_t wrapped_open_of(const actor_process *); /* and what hiredis gave; wrapped.c */
+extern double wrapped_date;                      /* seconds that the date is off; wrapped.c */
 
 #endif

@@ -5,7 +5,13 @@
 #include "actors.h"
 #include "player.h"
 
-enum { WORLD_FATE, WORLD_SERVER, WORLD_FIRST_PLAYER };
+enum {
+    WORLD_FATE,
+    WORLD_SERVER,
+    WORLD_FIRST_PLAYER,
+    WORLD_TENDER = ACTOR_PROCESSES - 2, /* `larder disk` */
+    WORLD_LOOKER                        /* looks at a disk that nobody else uses */
+};
 
 /* What goes wrong. */
 typedef enum {
@@ -32,7 +38,10 @@ typedef struct world {
     /* A job alone has the hits of a cache in its process. Not in a daemon, where what has left may
      * be taken as long as somebody reads it. */
     bool twin;
-    uint32_t own; /* mishaps of its own */
+    bool silent;   /* there are no connections and no server: only its own mishaps, and jobs' */
+    bool large;    /* some samples are */
+    uint32_t slow; /* so many times more steps until all is healed; 0: as many as others */
+    uint32_t own;  /* mishaps of its own */
     const char *const *own_names;
     void *(*play)(void *player); /* a job's */
     void (*begin)(void);         /* starts its server */
@@ -43,11 +52,12 @@ typedef struct world {
     void (*ending)(void); /* all jobs have left: stop the server */
     void (*end)(void);    /* what is kept outside of processes */
 } world;
-extern const world world_daemon, world_group, world_ranks, world_far;
+extern const world world_daemon, world_group, world_ranks, world_far, world_disk, world_below;
 
 #define WORLD_DOOR "/made/larder.sock" /* of the daemon */
 
 void fate_later(double seconds, void (*what)(void *), void *arg);
+void fate_start_all(void *); /* all jobs that do not run */
 
 /* twins.c: every machine that has heard the same has come to the same. */
 void twins_begin(void);

@@ -3,6 +3,7 @@
  * goes on to the system. */
 #include "actors.h"
 #include "base/limit.h"
+#include "platter.h"
 #include "unix/message.h"
 #include "unix/resident_table.h"
 #include "unix/server_shown.h"
@@ -65,9 +66,8 @@ WRAP(void *, realloc, void *old, size_t n) {
     return p;
 }
 
+/* More than 64 is asked for by who reads past the page cache: the made disk takes any. */
 WRAP(void *, aligned_alloc, size_t align, size_t n) {
-    if (inside() && align > 64)
-        abort();
     return inside() ? actor_alloc(actors_current()->heap, n) : __real_aligned_alloc(align, n);
 }
 
@@ -93,6 +93,12 @@ WRAP(int, clock_gettime, clockid_t id, struct timespec *out) {
     out->tv_sec = (time_t)now;
     out->tv_nsec = (long)((now - (double)out->tv_sec) * 1e9);
     return 0;
+}
+
+/* The date, which somebody may set; clocks of larder's do not follow it. */
+double wrapped_date;
+WRAP(time_t, time, time_t *out) {
+    return inside() ? (time_t)(actors_now() + wrapped_date) : __real_time(out);
 }
 
 WRAP(int, clock_nanosleep, clockid_t id, int flags, const struct timespec *t,
@@ -140,6 +146,13 @@ WRAP(int, pthread_join, pthread_t t, void **out) {
     if (!inside())
         return __real_pthread_join(t, out);
     actors_join((actor_thread *)(uintptr_t)t);
+    return 0;
+}
+
+WRAP(int, pthread_detach, pthread_t t) {
+    if (!inside())
+        return __real_pthread_detach(t);
+    actors_let_go((actor_thread *)(uintptr_t)t);
     return 0;
 }
 
@@ -304,7 +317,9 @@ WRAP(int, shutdown, int fd, int how) {
     return 0;
 }
 
-WRAP(int, close, int fd) { return wires_is(fd) ? wires_close(fd) : __real_close(fd); }
+WRAP(int, close, int fd) {
+    return platter_is(fd) ? platter_close(fd) : wires_is(fd) ? wires_close(fd) : __real_close(fd);
+}
 
 WRAP(int, poll, struct pollfd *at, nfds_t n, int milliseconds) {
     if (!inside())
@@ -375,8 +390,10 @@ WRAP_SIZE(ftruncate64)
 WRAP_FALLOCATE(fallocate)
 WRAP_FALLOCATE(fallocate64)
 
-/* Seals, which are all there. */
-static int seals(int what) {
+/* Of the disk: locks, and another of the same. Of memory: seals, which are all there. */
+static int about_file(int fd, int what, const void *arg) {
+    if (platter_is(fd))
+        return what == F_DUPFD_CLOEXEC ? platter_again(fd) : platter_lock(fd, arg);
     return what == F_GET_SEALS ? F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE
                                : 0;
 }
@@ -387,23 +404,25 @@ static int seals(int what) {
         va_start(args, what);                                                                      \
         void *arg = va_arg(args, void *);                                                          \
         va_end(args);                                                                              \
-        return inside() ? seals(what) : __real_##name(fd, what, arg);                              \
+        return inside() ? about_file(fd, what, arg) : __real_##name(fd, what, arg);                \
     }
 WRAP_FCNTL(fcntl)
 WRAP_FCNTL(fcntl64)
 
 #define WRAP_MMAP(name)                                                                            \
     WRAP(void *, name, void *at, size_t n, int prot, int flags, int fd, off_t from) {              \
-        if (!inside() || !wires_is(fd))                                                            \
+        if (!inside() || (!wires_is(fd) && !platter_is(fd)))                                       \
             return __real_##name(at, n, prot, flags, fd, from);                                    \
-        void *got = wires_map(fd, n);                                                              \
+        void *got = platter_is(fd) ? platter_map(fd, n) : wires_map(fd, n);                        \
         return got ? got : MAP_FAILED;                                                             \
     }
 WRAP_MMAP(mmap)
 WRAP_MMAP(mmap64)
 
 WRAP(int, munmap, void *at, size_t n) {
-    return inside() ? wires_unmap(at, n) : __real_munmap(at, n);
+    if (!inside())
+        return __real_munmap(at, n);
+    return platter_unmap(at) ? 0 : wires_unmap(at, n);
 }
 
 WRAP(int, madvise, void *at, size_t n, int advice) {
@@ -414,6 +433,8 @@ WRAP(int, madvise, void *at, size_t n, int advice) {
     WRAP(int, name, int fd, struct stat *out) {                                                    \
         if (!inside())                                                                             \
             return __real_##name(fd, out);                                                         \
+        if (platter_is(fd))                                                                        \
+            return platter_stat(fd, out);                                                          \
         *out = (struct stat){.st_mode = S_IFREG | 0600, .st_uid = geteuid()};                      \
         out->st_size = (off_t)wires_memory_bytes(fd);                                              \
         return 0;                                                                                  \
@@ -460,9 +481,11 @@ WRAP(int, larder__resident_table_open, larder__resident_table *t, uint64_t keys)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The daemon's lock is the only one that is opened, or what a descriptor stands for, once more. */
+/* The folder of the made disk, the daemon's lock, or what a descriptor stands for, once more. */
 static int open_inside(const char *path) {
     static const char again[] = "/proc/self/fd/";
+    if (platter_is_below(path))
+        return platter_open(NULL, O_RDONLY);
     return strncmp(path, again, sizeof again - 1) == 0 ? wires_again(atoi(path + sizeof again - 1))
                                                        : wires_lock_file();
 }

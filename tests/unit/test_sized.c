@@ -284,7 +284,7 @@ static void no_struct_ends_in_padding(void **state) {
     (void)state;
     assert_int_equal(UP_TO(larder_own_source, interrupt), sizeof(larder_own_source));
     assert_int_equal(UP_TO(larder_own_maker, make), sizeof(larder_own_maker));
-    assert_int_equal(UP_TO(larder_loader_conf, views), sizeof(larder_loader_conf));
+    assert_int_equal(UP_TO(larder_loader_conf, cage), sizeof(larder_loader_conf));
     assert_int_equal(UP_TO(larder_batch, mix_weight), sizeof(larder_batch));
     assert_int_equal(UP_TO(larder_feedback, rows), sizeof(larder_feedback));
     assert_int_equal(UP_TO(larder_figures, requests), sizeof(larder_figures));

@@ -117,7 +117,7 @@ static int visit_open(larder_loader *l, const uint64_t *ids, size_t n, larder__s
     if (rc < 0)
         return rc;
     pthread_mutex_unlock(&l->lock);
-    if ((rc = may_visit(l, ids, n)) < 0 || (rc = larder__scratch_open(scratch)) < 0)
+    if ((rc = may_visit(l, ids, n)) < 0 || (rc = larder__loader_scratch(l, scratch)) < 0)
         return rc;
     *v = larder__malloc(sizeof **v);
     return *v ? 0 : LARDER_E_NOMEM;

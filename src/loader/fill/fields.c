@@ -106,7 +106,7 @@ int larder__fields_open(larder_loader *l) {
     bool table = l->conf.target && larder__targets_meant(l->conf.target);
     if (!l->columns && !table && !about->parcels && !l->maker.make)
         return 0;
-    int rc = l->own_scratch ? 0 : larder__scratch_open(&l->own_scratch);
+    int rc = l->own_scratch ? 0 : larder__loader_scratch(l, &l->own_scratch);
     if (rc < 0)
         return rc;
     if (l->columns)

@@ -73,9 +73,10 @@ static int bytes_in(larder_buf *bytes, larder_buf **out) {
 /* Does no decoder of this build know what these are? */
 static bool is_strange(larder_loader *l, larder_buf *bytes, int rc) {
     size_t size = larder_buf_size(bytes);
-    return rc == LARDER_E_UNSUPPORTED ||
-           (rc == LARDER_E_FORMAT && larder__data_about(l->data)->raw.h == 0 && size &&
-            !larder__codec_find(larder_buf_data(bytes), size));
+    return !l->cage && /* what is in a cage stays there: PIL would decode outside of it */
+           (rc == LARDER_E_UNSUPPORTED ||
+            (rc == LARDER_E_FORMAT && larder__data_about(l->data)->raw.h == 0 && size &&
+             !larder__codec_find(larder_buf_data(bytes), size)));
 }
 
 static int whole_in(larder_loader *l, larder__scratch *scratch, larder_buf *bytes,

@@ -98,9 +98,9 @@ static void probe_pixels(larder_loader *l, larder__scratch *scratch, larder_buf 
     unsigned char *row = larder__malloc(l->row_bytes + 1);
     if (row && larder__pipeline_decode(l->pipeline, scratch, encoded, SIZE_MAX, &pixels) == 0 &&
         pixels) {
-        double begun = larder__thread_seconds();
+        double begun = larder__scratch_seconds(scratch);
         if (larder__pixels_make(l, scratch, pixels, LARDER_DECODED, seed, row) == 0)
-            larder__pace_stage(&l->pace, true, larder__thread_seconds() - begun);
+            larder__pace_stage(&l->pace, true, larder__scratch_seconds(scratch) - begun);
     }
     larder_buf_unref(&pixels);
     larder__free(row);
@@ -159,14 +159,14 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
     p->kind[row] = t->kind;
     uint64_t seed = larder__row_chance(l, p, row);
     p->form[row] = larder__row_form(l, t);
-    double begun = l->plans ? larder__thread_seconds() : 0;
+    double begun = l->plans ? larder__scratch_seconds(scratch) : 0;
     int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);
     if (rc < 0)
         rc = read_again(l, scratch, p, row, seed, rc);
     if (rc < 0)
         larder__row_failed(p, row, rc, larder_errmsg());
     else if (l->plans)
-        note_stage(l, scratch, t, bytes, seed, larder__thread_seconds() - begun);
+        note_stage(l, scratch, t, bytes, seed, larder__scratch_seconds(scratch) - begun);
 }
 
 /* The entry that the cache wants, from what was read; `held` says what became of it. */

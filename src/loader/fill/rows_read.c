@@ -34,11 +34,13 @@ static void settle_entry(larder_loader *l, larder__scratch *scratch, larder__pla
 }
 
 /* Working memory to make entries with; NULL where there is none to make. */
-static larder__scratch *entry_scratch(const larder__place *p, size_t from, size_t n) {
+static larder__scratch *entry_scratch(larder_loader *l, const larder__place *p, size_t from,
+                                      size_t n) {
     larder__scratch *scratch = NULL;
     for (size_t i = 0; !scratch && i < n; i++)
         if (p->plan.tickets[from + i].task == LARDER__MAKE &&
-            p->plan.tickets[from + i].make != LARDER_ENCODED && larder__scratch_open(&scratch) < 0)
+            p->plan.tickets[from + i].make != LARDER_ENCODED &&
+            larder__loader_scratch(l, &scratch) < 0)
             break;
     return scratch;
 }
@@ -96,7 +98,7 @@ void larder__joint_read(larder_loader *l, larder__place *p, size_t from, size_t 
     if (l->below && rc == 0)
         larder__below_keep(l, j, far);
     uint64_t total = 0;
-    larder__scratch *scratch = entry_scratch(p, from, n);
+    larder__scratch *scratch = entry_scratch(l, p, from, n);
     for (size_t k = 0; k < m; k++) {
         size_t row = from + rows[k];
         bool read = k < far;

@@ -42,7 +42,7 @@ static uint32_t find_size(void *loader, uint64_t id) {
     uint32_t bytes = larder__data_came_to(l->data, id);
     if (bytes)
         return bytes;
-    if (larder__scratch_open(&scratch) == 0 && read_whole(l, id, &read) == 0 &&
+    if (larder__loader_scratch(l, &scratch) == 0 && read_whole(l, id, &read) == 0 &&
         larder__shrink_make(l, scratch, read, &small) == 0)
         bytes = (uint32_t)larder_buf_size(small ? small : read);
     larder_buf_unref(&read);

@@ -234,7 +234,7 @@ void *larder__worker_run(void *arg) {
     larder_loader *l = arg;
     larder__scratch *scratch = NULL;
     stand_back();
-    int rc = larder__scratch_open(&scratch);
+    int rc = larder__loader_scratch(l, &scratch);
     pthread_mutex_lock(&l->lock);
     if (rc < 0) {
         larder__loader_fail(l, rc);
