@@ -43,7 +43,7 @@ static uint64_t data_bytes(void) {
     return n == 6 ? pages[5] * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static int limit(int which, uint64_t most) {
+static int limit(unsigned which, uint64_t most) { /* glibc: an enum, of no sign */
     struct rlimit now, r = {.rlim_cur = (rlim_t)most, .rlim_max = (rlim_t)most};
     if (getrlimit(which, &now) == 0 && now.rlim_max < r.rlim_max)
         r.rlim_cur = r.rlim_max = now.rlim_max; /* it is in a tighter one already */
@@ -54,7 +54,7 @@ static int limit(int which, uint64_t most) {
 
 static int limit_all(uint64_t data) {
     const struct {
-        int which;
+        unsigned which;
         uint64_t most;
     } limits[] = {
         {RLIMIT_CORE, 0},
