@@ -1,11 +1,13 @@
 /* Commands of the program, in this process: while one of their allocations fails, the first ones
- * and then some further and further apart, they end with a sentence and an exit code, leak nothing
- * and leave no half-written file. All commands refuse what makes no sense in their options; serve,
+ * and then some further and further apart, or one of their calls to the system, they end with a
+ * sentence and an exit code, leak nothing and leave no half-written file. What a signal cuts short
+ * they do to the end. All commands refuse what makes no sense in their options; serve,
  * top, dash and profile do no more than that here. */
 #include "check.h"
 
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "failing_calls.h"
 #include "pack_kit.h"
 
 #include <dirent.h>
@@ -40,6 +42,22 @@ static int call(int argc, char **argv) {
     return -1;
 }
 
+static struct { /* of calls to the system, while a command runs */
+    size_t which;
+    unsigned at, interrupt;
+    bool failed;
+} trouble;
+
+static int call_in_trouble(int argc, char **argv) {
+    failing_arm(trouble.which, trouble.at);
+    failing_interrupt(trouble.interrupt);
+    int code = call(argc, argv);
+    trouble.failed = failing_did();
+    failing_interrupt(0);
+    failing_arm(0, 0);
+    return code;
+}
+
 /* The command's words with blanks between, "@" for the folder. Its exit code; *said: bytes of what
  * it said on standard error. */
 static int run(const char *line, long *said) {
@@ -67,7 +85,7 @@ static int run(const char *line, long *said) {
     assert_true(out >= 0 && err >= 0 && null >= 0 && file >= 0);
     dup2(null, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
-    int code = call(argc, argv);
+    int code = call_in_trouble(argc, argv);
     fflush(stdout);
     fflush(stderr);
     dup2(out, STDOUT_FILENO);
@@ -91,10 +109,40 @@ static int count_scraps(const char *folder) {
     int n = 0;
     DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d));)
-        n += strstr(e->d_name, ".tmp") != NULL;
+        if (strstr(e->d_name, ".tmp")) {
+            n++;
+            unlinkat(dirfd(d), e->d_name, 0);
+        }
     if (d)
         closedir(d);
     return n;
+}
+
+/* The first few of each call to the system, one at a time. */
+static void fail_calls(const char *line) {
+    enum { FIRST = 4 };
+    for (size_t which = 0; which < failing_count(); which++) {
+        const char *name = failing_name(which);
+        bool failed = true;
+        for (unsigned at = 1; failed && at <= FIRST; at++) {
+            long said;
+            trouble.which = which;
+            trouble.at = at;
+            int code = run(line, &said);
+            failed = trouble.failed;
+            trouble.at = 0;
+            int scraps = count_scraps(root);
+            if (code < 0 || code > 2 || (code != 0 && said == 0))
+                fail_msg("%s: exit code %d, %ld bytes said, when %s fails for the %u. time", line,
+                         code, said, name, at);
+            if (scraps && strcmp(name, "unlinkat") != 0)
+                fail_msg("%s: left something half-written when %s failed for the %u. time", line,
+                         name, at);
+        }
+    }
+    trouble.interrupt = 3;
+    must_pass(line);
+    trouble.interrupt = 0;
 }
 
 /* One by one at first, then further and further apart. */
@@ -117,6 +165,7 @@ static void fail_everywhere(const char *line, unsigned tries) {
             fail_msg("%s: left something half-written when allocation %llu failed", line,
                      (unsigned long long)at);
     }
+    fail_calls(line);
 }
 
 /* ---- the commands ---------------------------------------------------------------------------- */

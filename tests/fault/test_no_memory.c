@@ -1,8 +1,9 @@
-/* Loaders of many kinds while one of their allocations fails: opened, trained through, saved
- * and restored, they go on or end with a sentence, and leak nothing. The tables of stages and
- * sources that make no sense stand here too: refused with a sentence. */
+/* Loaders of many kinds while one of their allocations or calls to the system fails: opened,
+ * trained through, saved and restored, they go on or end with a sentence, and leak nothing. The
+ * tables of stages and sources that make no sense stand here too: refused with a sentence. */
 #include "array_kit.h"
 #include "check.h"
+#include "failing_calls.h"
 #include "loader_kit.h"
 #include "pack_kit.h"
 
@@ -119,6 +120,27 @@ static int live(const larder_loader_conf *c) {
     return rc;
 }
 
+/* The first two of each call to the system, one at a time. */
+static void fail_calls(const larder_loader_conf *c) {
+    for (size_t which = 0; which < failing_count(); which++) {
+        bool failed = true;
+        for (unsigned at = 1; failed && at <= 2; at++) {
+            failing_arm(which, at);
+            int rc = live(c);
+            failed = failing_did();
+            failing_arm(0, 0);
+            if (rc < 0 && larder_errmsg()[0] == '\0')
+                fail_msg("%s, %s: no sentence when %s fails for the %u. time", c->source, c->recipe,
+                         failing_name(which), at);
+        }
+    }
+    failing_interrupt(3);
+    int rc = live(c);
+    failing_interrupt(0);
+    if (rc < 0)
+        fail_msg("%s, %s: signals disturb it: %s", c->source, c->recipe, larder_errmsg());
+}
+
 /* One by one at first, then wider and wider apart. */
 static void loaders_go_on_or_end(void **unused) {
     (void)unused;
@@ -159,6 +181,7 @@ static void loaders_go_on_or_end(void **unused) {
                 fail_msg("%s, %s: no sentence when allocation %llu fails", all[k].source,
                          all[k].recipe, (unsigned long long)at);
         }
+        fail_calls(&c);
     }
 }
 
