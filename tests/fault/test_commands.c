@@ -2,7 +2,7 @@
  * and then some further and further apart, or one of their calls to the system, they end with a
  * sentence and an exit code, leak nothing and leave no half-written file. What a signal cuts short
  * they do to the end. All commands refuse what makes no sense in their options; serve,
- * top, dash and profile do no more than that here. */
+ * top and dash do no more than that here. */
 #include "check.h"
 
 #include "base/mem.h"
@@ -303,6 +303,24 @@ static void pictures_and_disks(void **state) {
     must_pass("disk rm @/disk");
 }
 
+static void profiles(void **state) {
+    (void)state;
+    static const char line[] = "profile mem:?n=40&h=8&w=8&c=3 --seconds 0.01 --threads 1 --quiet "
+                               "--t-gpu 9 --dtype u8 --layout nhwc";
+    static const char disk[] = "profile mem:?n=40&h=64&w=64&c=3 --seconds 0.01 --threads 1 --quiet "
+                               "-o @/p.json --cache disk:@/measured?budget=8MiB";
+    must_pass(line);
+    fail_everywhere(line, 40);
+    char path[300];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/measured", root);
+    must_pass(disk); /* in a folder that it makes, and takes away again */
+    assert_int_equal(stat(path, &st), -1);
+    assert_int_equal(mkdir(path, 0700), 0);
+    must_pass(disk); /* in one that is there, and stays */
+    assert_int_equal(rmdir(path), 0);
+}
+
 /* ---- what makes no sense --------------------------------------------------------------------- */
 
 static void nonsense_is_refused(void **state) {
@@ -387,6 +405,20 @@ static void nonsense_is_refused(void **state) {
         "profile @/none",
         "profile mem:?n=10&h=4&w=4&c=1 --seconds x",
         "profile mem:?n=10&h=4&w=4&c=1 --job 1",
+        "profile mem:?n=10&h=4&w=4&c=1 --seconds 99999",
+        "profile mem:?n=10&h=4&w=4&c=1 --threads 1025",
+        "profile mem:?n=10&h=4&w=4&c=1 --batch 0",
+        "profile mem:?n=10&h=4&w=4&c=1 --t-gpu 0",
+        "profile mem:?n=10&h=4&w=4&c=1 --t-gpu 5 --job 1",
+        "profile mem:?n=10&h=4&w=4&c=1 --dtype u9",
+        "profile mem:?n=10&h=4&w=4&c=1 --layout wide",
+        "profile mem:?n=10&h=4&w=4&c=1 --cache x",
+        "profile mem:?n=10&h=4&w=4&c=1 --run @/none",
+        "profile mem:?n=10&h=4&w=4&c=1 --augment nonsense",
+        "profile mem:?n=10&h=4&w=4&c=1 --shrink x",
+        "profile mem:?n=10&h=4&w=4&c=1 --cache unix:@/none --seconds 0.01 --quiet",
+        "profile mem:?n=10&h=4&w=4&c=1 --cache disk:@/points --seconds 0.01 --quiet",
+        "profile mem:?n=10&h=4&w=4&c=1 -o @/none/x --seconds 0.01 --quiet",
         "plan --profile @/none",
         "plan --profile @/points",
         "plan --set t_gpu",
@@ -432,7 +464,7 @@ int main(void) {
         cmocka_unit_test(help_is_there),      cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(small_commands),     cmocka_unit_test(simulations),
         cmocka_unit_test(trainings),          cmocka_unit_test(machines),
-        cmocka_unit_test(pictures_and_disks),
+        cmocka_unit_test(pictures_and_disks), cmocka_unit_test(profiles),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
