@@ -4,6 +4,7 @@
 #include "look_kit.h"
 
 #include "base/mem.h"
+#include "sim/feed.h"
 #include "sim/sim.h"
 #include "tape/tape.h"
 
@@ -287,7 +288,7 @@ static void other_peoples_files(void **state) {
     assert_int_equal(access(want, R_OK), 0);
 }
 
-/* ---- what nobody would write ------------------------------------------------------------------ */
+/* ---- what nobody would write ----------------------------------------------------------------- */
 
 /* Appends what a text says: a number is a count, 'x a tag, f1.5 and d1.5 floats, x7f a byte. */
 static void put(bytes *b, const char *text) {
@@ -407,6 +408,23 @@ static void odd_records_are_refused(void **state) {
                             isfinite(t.batches[k].pace.step_seconds));
         larder__tape_free(&t);
     }
+}
+
+/* An epoch that says it has no batches, and one: it found its way to a division. */
+static void an_epoch_of_nothing(void **state) {
+    (void)state;
+    static bytes b;
+    larder__tape t;
+    larder__feed *f = NULL;
+    make_block(&b, &job, "'b 3 0 0 1 0" TIMES "0 0 0 x05 x00 1000 3 'l 3 1 f1 'z 1");
+    check_ok(larder__tape_parse(&t, b.at, b.size, "it"));
+    check_ok(larder__feed_open(&f, &t));
+    uint64_t id = 5;
+    float loss = 0;
+    larder__feed_losses(f, &(larder__feed_place){0, 0, 0, 0}, &id, 1, &loss);
+    assert_true(loss == 1);
+    larder__feed_close(&f);
+    larder__tape_free(&t);
 }
 
 static void odd_jobs_are_refused(void **state) {
@@ -665,6 +683,7 @@ int main(void) {
         cmocka_unit_test(other_peoples_files),
         cmocka_unit_test(odd_records_are_refused),
         cmocka_unit_test(odd_jobs_are_refused),
+        cmocka_unit_test(an_epoch_of_nothing),
         cmocka_unit_test(without_memory),
         cmocka_unit_test(replays_exactly),
         cmocka_unit_test(requests_through_policies),
