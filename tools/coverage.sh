@@ -5,7 +5,8 @@
 # is a bug. Scripts that build the tree once more are left out, as they run other programs.
 # Prints a table by folder; build/coverage/html/index.html shows each line.
 #
-#     tools/coverage.sh [ARGUMENTS OF CTEST]
+#     tools/coverage.sh [ARGUMENTS OF CTEST]              -R '^test_tape$': these alone
+#     KEEP=1 tools/coverage.sh [ARGUMENTS OF CTEST]       adds to what earlier runs have counted
 set -eu
 cd "$(dirname "$0")/.."
 top=$PWD/build/coverage
@@ -14,7 +15,8 @@ cmake --build build/coverage --parallel "$(nproc 2>/dev/null || echo 2)" >build/
     cat build/coverage.log >&2
     exit 1
 }
-rm -rf "$top/raw" "$top/html"
+[ "${KEEP:-}" ] || rm -rf "$top/raw"
+rm -rf "$top/html"
 # One file a program, mapped by all its processes (%c), so that killed ones count too.
 export LLVM_PROFILE_FILE="$top/raw/%c%m.profraw"
 bad=0

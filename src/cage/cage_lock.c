@@ -50,7 +50,7 @@ static int measure(taken *out) {
                   : larder__fail(LARDER_E_UNSUPPORTED, "/proc does not tell what memory it has");
 }
 
-static int limit(int which, uint64_t most) {
+static int limit(unsigned which, uint64_t most) { /* glibc: an enum, of no sign */
     struct rlimit now, r = {.rlim_cur = (rlim_t)most, .rlim_max = (rlim_t)most};
     if (getrlimit(which, &now) == 0 && now.rlim_max < r.rlim_max)
         r.rlim_cur = r.rlim_max = now.rlim_max; /* it is in a tighter one already */
@@ -63,7 +63,7 @@ static uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64
 
 static int limit_all(const taken *now, uint64_t memory) {
     const struct {
-        int which;
+        unsigned which;
         uint64_t most;
     } limits[] = {
         {RLIMIT_CORE, 0},

@@ -5,6 +5,7 @@
 #include "disk/disk_store.h"
 #include "profile/profile_inside.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 enum { BATCH = 256, BYTES = 256 << 20, LARGEST = BYTES / 64, MOST = 1 << 14 };
@@ -62,7 +63,10 @@ int larder__measure_disk(larder__profiler *p, double seconds, larder__profile *o
     uint32_t size = mean < 64 ? 64 : mean > LARGEST ? LARGEST : (uint32_t)mean;
     uint32_t keys = BYTES / size > MOST ? MOST : BYTES / size;
     larder__disk_measure m = larder__disk_measured(keys, (uint64_t)keys * size, size, NULL, NULL);
-    bool there = access(folder, F_OK) == 0;
+    char head[4200];
+    bool found = access(folder, F_OK) == 0;
+    snprintf(head, sizeof head, "%.4096s/head", folder);
+    bool there = found && access(head, F_OK) == 0; /* a cache, not just a folder */
     larder__disk_conf conf = {.folder = folder,
                               .budget = there ? 0 : larder__disk_takes(&m, m.payload),
                               .identity = 0x70726f66696c65u ^ size,
@@ -78,7 +82,15 @@ int larder__measure_disk(larder__profiler *p, double seconds, larder__profile *o
     for (uint32_t k = 0; d && k < keys; k++)
         larder__disk_forget(d, k);
     larder__disk_close(&d);
-    if (rc == 0 && !there)
-        rc = larder__disk_remove(folder);
-    return rc < 0 ? larder__fail_in(rc, "the cache on a disk") : 0;
+    if (rc < 0)
+        rc = larder__fail_in(rc, "the cache on a disk");
+    if (there || access(head, F_OK) != 0)
+        return rc;
+    char why[512] = ""; /* of the failure, not of what follows from it */
+    if (rc < 0)
+        snprintf(why, sizeof why, "%s", larder_errmsg());
+    int left = larder__disk_remove(folder);
+    if (left == 0 && !found)
+        rmdir(folder); /* or it stays, empty */
+    return rc < 0 ? larder__fail(rc, "%s", why) : left;
 }

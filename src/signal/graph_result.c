@@ -39,7 +39,7 @@ bool larder__graph_result_sound(const void *shape, const void *result, size_t ro
             return false;
     for (uint32_t i = 0; i < r->hubs; i++) {
         const larder__graph_hub *h = hub_of(s, r, i);
-        if (h->key >= s->n || h->count > s->list)
+        if (h->key >= s->n || h->count > s->list || h->count >= s->n) /* it is none of them */
             return false;
         for (uint64_t k = 0; k < h->count; k++)
             if (h->ids[k] >= s->n || h->ids[k] == h->key)

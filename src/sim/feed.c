@@ -89,7 +89,7 @@ static uint64_t epoch_of(const larder__feed *f, uint64_t epoch) {
 static uint64_t find_batch(const larder__feed *f, const larder__feed_place *p) {
     uint64_t e = epoch_of(f, p->epoch), count = f->begin[e + 1] - f->begin[e];
     const larder__tape_batch *b = &f->tape->batches[f->begin[e]];
-    if (p->length == b->length) { /* the last epoch may be there in part */
+    if (p->length && p->length == b->length) { /* the last epoch may be there in part */
         uint64_t whole = (b->length + f->tape->job.batch - 1) / f->tape->job.batch;
         uint64_t at = p->drawn * whole / p->length;
         return f->begin[e] + (at < count ? at : count - 1);

@@ -1,10 +1,13 @@
-/* Every command of the program, in this process: while each of its allocations in turn fails, it
- * ends with a sentence and an exit code, leaks nothing and leaves no half-written file; and it
- * refuses what makes no sense in its options. */
+/* Commands of the program, in this process: while one of their allocations fails, the first ones
+ * and then some further and further apart, or one of their calls to the system, they end with a
+ * sentence and an exit code, leak nothing and leave no half-written file. What a signal cuts short
+ * they do to the end. All commands refuse what makes no sense in their options; serve,
+ * top and dash do no more than that here. */
 #include "check.h"
 
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "failing_calls.h"
 #include "pack_kit.h"
 
 #include <dirent.h>
@@ -39,6 +42,22 @@ static int call(int argc, char **argv) {
     return -1;
 }
 
+static struct { /* of calls to the system, while a command runs */
+    size_t which;
+    unsigned at, interrupt;
+    bool failed;
+} trouble;
+
+static int call_in_trouble(int argc, char **argv) {
+    failing_arm(trouble.which, trouble.at);
+    failing_interrupt(trouble.interrupt);
+    int code = call(argc, argv);
+    trouble.failed = failing_did();
+    failing_interrupt(0);
+    failing_arm(0, 0);
+    return code;
+}
+
 /* The command's words with blanks between, "@" for the folder. Its exit code; *said: bytes of what
  * it said on standard error. */
 static int run(const char *line, long *said) {
@@ -66,7 +85,7 @@ static int run(const char *line, long *said) {
     assert_true(out >= 0 && err >= 0 && null >= 0 && file >= 0);
     dup2(null, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
-    int code = call(argc, argv);
+    int code = call_in_trouble(argc, argv);
     fflush(stdout);
     fflush(stderr);
     dup2(out, STDOUT_FILENO);
@@ -90,13 +109,43 @@ static int count_scraps(const char *folder) {
     int n = 0;
     DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d));)
-        n += strstr(e->d_name, ".tmp") != NULL;
+        if (strstr(e->d_name, ".tmp")) {
+            n++;
+            unlinkat(dirfd(d), e->d_name, 0);
+        }
     if (d)
         closedir(d);
     return n;
 }
 
-/* The first allocations one by one, then every `stride`-th of a growing number. */
+/* The first few of each call to the system, one at a time. */
+static void fail_calls(const char *line) {
+    enum { FIRST = 4 };
+    for (size_t which = 0; which < failing_count(); which++) {
+        const char *name = failing_name(which);
+        bool failed = true;
+        for (unsigned at = 1; failed && at <= FIRST; at++) {
+            long said;
+            trouble.which = which;
+            trouble.at = at;
+            int code = run(line, &said);
+            failed = trouble.failed;
+            trouble.at = 0;
+            int scraps = count_scraps(root);
+            if (code < 0 || code > 2 || (code != 0 && said == 0))
+                fail_msg("%s: exit code %d, %ld bytes said, when %s fails for the %u. time", line,
+                         code, said, name, at);
+            if (scraps && strcmp(name, "unlinkat") != 0)
+                fail_msg("%s: left something half-written when %s failed for the %u. time", line,
+                         name, at);
+        }
+    }
+    trouble.interrupt = 3;
+    must_pass(line);
+    trouble.interrupt = 0;
+}
+
+/* One by one at first, then further and further apart. */
 static void fail_everywhere(const char *line, unsigned tries) {
     long said;
     bool failed = true;
@@ -116,6 +165,7 @@ static void fail_everywhere(const char *line, unsigned tries) {
             fail_msg("%s: left something half-written when allocation %llu failed", line,
                      (unsigned long long)at);
     }
+    fail_calls(line);
 }
 
 /* ---- the commands ---------------------------------------------------------------------------- */
@@ -253,6 +303,24 @@ static void pictures_and_disks(void **state) {
     must_pass("disk rm @/disk");
 }
 
+static void profiles(void **state) {
+    (void)state;
+    static const char line[] = "profile mem:?n=40&h=8&w=8&c=3 --seconds 0.01 --threads 1 --quiet "
+                               "--t-gpu 9 --dtype u8 --layout nhwc";
+    static const char disk[] = "profile mem:?n=40&h=64&w=64&c=3 --seconds 0.01 --threads 1 --quiet "
+                               "-o @/p.json --cache disk:@/measured?budget=8MiB";
+    must_pass(line);
+    fail_everywhere(line, 40);
+    char path[300];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/measured", root);
+    must_pass(disk); /* in a folder that it makes, and takes away again */
+    assert_int_equal(stat(path, &st), -1);
+    assert_int_equal(mkdir(path, 0700), 0);
+    must_pass(disk); /* in one that is there, and stays */
+    assert_int_equal(rmdir(path), 0);
+}
+
 /* ---- what makes no sense --------------------------------------------------------------------- */
 
 static void nonsense_is_refused(void **state) {
@@ -337,6 +405,20 @@ static void nonsense_is_refused(void **state) {
         "profile @/none",
         "profile mem:?n=10&h=4&w=4&c=1 --seconds x",
         "profile mem:?n=10&h=4&w=4&c=1 --job 1",
+        "profile mem:?n=10&h=4&w=4&c=1 --seconds 99999",
+        "profile mem:?n=10&h=4&w=4&c=1 --threads 1025",
+        "profile mem:?n=10&h=4&w=4&c=1 --batch 0",
+        "profile mem:?n=10&h=4&w=4&c=1 --t-gpu 0",
+        "profile mem:?n=10&h=4&w=4&c=1 --t-gpu 5 --job 1",
+        "profile mem:?n=10&h=4&w=4&c=1 --dtype u9",
+        "profile mem:?n=10&h=4&w=4&c=1 --layout wide",
+        "profile mem:?n=10&h=4&w=4&c=1 --cache x",
+        "profile mem:?n=10&h=4&w=4&c=1 --run @/none",
+        "profile mem:?n=10&h=4&w=4&c=1 --augment nonsense",
+        "profile mem:?n=10&h=4&w=4&c=1 --shrink x",
+        "profile mem:?n=10&h=4&w=4&c=1 --cache unix:@/none --seconds 0.01 --quiet",
+        "profile mem:?n=10&h=4&w=4&c=1 --cache disk:@/points --seconds 0.01 --quiet",
+        "profile mem:?n=10&h=4&w=4&c=1 -o @/none/x --seconds 0.01 --quiet",
         "plan --profile @/none",
         "plan --profile @/points",
         "plan --set t_gpu",
@@ -382,7 +464,7 @@ int main(void) {
         cmocka_unit_test(help_is_there),      cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(small_commands),     cmocka_unit_test(simulations),
         cmocka_unit_test(trainings),          cmocka_unit_test(machines),
-        cmocka_unit_test(pictures_and_disks),
+        cmocka_unit_test(pictures_and_disks), cmocka_unit_test(profiles),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

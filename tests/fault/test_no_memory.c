@@ -1,8 +1,9 @@
-/* Loaders of every kind while one allocation after the other fails: opened, trained through, saved
- * and restored, they go on or end with a sentence, and leak nothing. The tables of stages and
- * sources that make no sense stand here too: refused with a sentence. */
+/* Loaders of many kinds while one of their allocations or calls to the system fails: opened,
+ * trained through, saved and restored, they go on or end with a sentence, and leak nothing. The
+ * tables of stages and sources that make no sense stand here too: refused with a sentence. */
 #include "array_kit.h"
 #include "check.h"
+#include "failing_calls.h"
 #include "loader_kit.h"
 #include "pack_kit.h"
 
@@ -29,7 +30,7 @@ static int set_up(void **state) {
     snprintf(path, sizeof path, "%s/x.npy", root);
     kit_npy(path, "|u1", "(12, 4, 4, 3)", 12 * 48);
     snprintf(path, sizeof path, "%s/y.npy", root);
-    kit_npy(path, "<i8", "(12,)", 96);
+    kit_npy_of(path, "<i8", "(12,)", (const int64_t[12]){0, 1, 2, 1}, 96);
     snprintf(path, sizeof path, "%s/t.csv", root);
     check_write(path, csv, sizeof csv - 1);
     return 0;
@@ -119,6 +120,27 @@ static int live(const larder_loader_conf *c) {
     return rc;
 }
 
+/* The first two of each call to the system, one at a time. */
+static void fail_calls(const larder_loader_conf *c) {
+    for (size_t which = 0; which < failing_count(); which++) {
+        bool failed = true;
+        for (unsigned at = 1; failed && at <= 2; at++) {
+            failing_arm(which, at);
+            int rc = live(c);
+            failed = failing_did();
+            failing_arm(0, 0);
+            if (rc < 0 && larder_errmsg()[0] == '\0')
+                fail_msg("%s, %s: no sentence when %s fails for the %u. time", c->source, c->recipe,
+                         failing_name(which), at);
+        }
+    }
+    failing_interrupt(3);
+    int rc = live(c);
+    failing_interrupt(0);
+    if (rc < 0)
+        fail_msg("%s, %s: signals disturb it: %s", c->source, c->recipe, larder_errmsg());
+}
+
 /* One by one at first, then wider and wider apart. */
 static void loaders_go_on_or_end(void **unused) {
     (void)unused;
@@ -146,7 +168,7 @@ static void loaders_go_on_or_end(void **unused) {
         if (all[k].source == files && !pictures)
             continue;
         int rc = live(&c);
-        if (rc == LARDER_E_ARGS || rc == LARDER_E_NOTFOUND)
+        if (rc < 0)
             fail_msg("%s, %s: %s", all[k].source, all[k].recipe, larder_errmsg());
         bool failed = true;
         uint64_t at = 1;
@@ -159,6 +181,7 @@ static void loaders_go_on_or_end(void **unused) {
                 fail_msg("%s, %s: no sentence when allocation %llu fails", all[k].source,
                          all[k].recipe, (unsigned long long)at);
         }
+        fail_calls(&c);
     }
 }
 

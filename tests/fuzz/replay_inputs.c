@@ -1,12 +1,49 @@
 /* Stands in for libFuzzer where a fuzz target only replays stored inputs: every file of the folders
- * named, once, in any order, and the empty input first. */
+ * named, once, in any order, and the empty input first. Each is then changed in a byte or cut, as
+ * chance that follows from its bytes has it, for a hundredth of a second. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint64_t draw(uint64_t *chance) {
+    *chance = *chance * 6364136223846793005u + 1442695040888963407u;
+    return *chance >> 33;
+}
+
+/* Mostly near the beginning, where heads are. The target aborts on what must not be. */
+static int change(uint8_t *data, size_t size) {
+    enum { AT_LEAST = 4, HEAD = 96 };
+    static const uint8_t odd[] = {0, 1, 2, 0x7f, 0x80, 0xfe, 0xff};
+    const clock_t until = clock() + CLOCKS_PER_SEC / 100;
+    uint64_t chance = size;
+    int rc = 0;
+    for (size_t i = 0; i < size; i++)
+        chance = chance * 31 + data[i];
+    for (int n = 0; rc == 0 && size > 0 && (n < AT_LEAST || clock() < until); n++) {
+        size_t most = draw(&chance) % 2 && size > HEAD ? HEAD : size, at = draw(&chance) % most;
+        uint64_t how = draw(&chance) % 10;
+        uint8_t was = data[at];
+        if (how == 9) { /* cut off there */
+            uint8_t *part = malloc(at + !at);
+            if (part)
+                memcpy(part, data, at);
+            rc = part ? LLVMFuzzerTestOneInput(part, at) : -1;
+            free(part);
+            continue;
+        }
+        data[at] = how < sizeof odd ? odd[how]
+                   : how == 7       ? (uint8_t)(was + 1)
+                                    : (uint8_t)(was ^ 1u << draw(&chance) % 8);
+        rc = LLVMFuzzerTestOneInput(data, size);
+        data[at] = was;
+    }
+    return rc;
+}
 
 static int replay_file(const char *path) {
     FILE *f = fopen(path, "rb");
@@ -25,6 +62,8 @@ static int replay_file(const char *path) {
         data = malloc(size ? size : 1);
         if (data && fread(data, 1, size, f) == size)
             rc = LLVMFuzzerTestOneInput(data, size);
+        if (rc == 0)
+            rc = change(data, size);
     }
     if (rc < 0)
         fprintf(stderr, "%s: could not be replayed\n", path);

@@ -529,7 +529,7 @@ void world_disk_begin(void) {
     platter_begin();
     larder__disk_io_use(&platter_io);
     wrapped_date = 0;
-    platter_now.direct = (int)actors_chance(3);
+    platter_now.direct = (unsigned)actors_chance(3);
     platter_now.apart = actors_one_in(2);
     played.sets = 1 + (uint32_t)actors_chance(SETS_MOST);
     d.patience = actors_one_in(2) ? 0.5 : 5;

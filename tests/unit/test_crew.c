@@ -2,6 +2,7 @@
  * given up. */
 #include "check.h"
 
+#include "base/mem.h"
 #include "crew/answer_of_worker.h"
 
 #include <fcntl.h>
@@ -13,7 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST = 3, ENDS = 666, LIES = 667, WAITS = 668, REFUSES = 669 };
+enum { MOST = 3, ENDS = 666, LIES = 667, WAITS = 668, REFUSES = 669, SHORT = 670, LEAVES = 671 };
+/* Ids of samples whose answer is wrong in one way each. */
+enum { NO_MAGIC = 700, OF_MORE, USED_MORE, USED_LESS, LARGER, OUTSIDE, TOO_LONG };
 
 typedef struct hands { /* workers, as whoever starts them sees them */
     larder_crew_worker ends[MOST];
@@ -69,6 +72,20 @@ static void answer(seat *s, const larder__crew_request *m) {
             usleep(300000); /* long enough to be given up; nothing depends on it */
         if (q.id == LIES)
             a.number++;
+        if (q.id == LEAVES)
+            _exit(3);
+        if (q.id == SHORT && send(s->socket, "?", 1, 0) == 1)
+            return;
+        if (q.id == NO_MAGIC)
+            a.magic++;
+        if (q.id == OF_MORE)
+            a.n++;
+        if (q.id == USED_MORE)
+            a.used = a.size + 1;
+        if (q.id == USED_LESS)
+            a.used = 1;
+        if (q.id == LARGER) /* than the memory it shares */
+            a.size = a.used = (uint64_t)1 << 40;
         size_t n = (size_t)snprintf(text, sizeof text, "%llu:%llu:%.*s", (unsigned long long)q.id,
                                     (unsigned long long)q.chance, (int)q.bytes,
                                     (char *)s->asked + q.offset);
@@ -76,6 +93,10 @@ static void answer(seat *s, const larder__crew_request *m) {
             at = put(s->answers, k, at, "no\0because", 10, LARDER_E_NOTFOUND);
         else if (k < many)
             at = put(s->answers, k, at, text, n + 1, 0);
+        larder__crew_record odd = {.offset = q.id == OUTSIDE ? a.used + 1 : a.used - 1,
+                                   .bytes = (uint64_t)1 << 33};
+        if (q.id == OUTSIDE || q.id == TOO_LONG)
+            memcpy(s->answers + LARDER__CREW_PROGRESS + k * sizeof odd, &odd, sizeof odd);
     }
     if (send(s->socket, &a, sizeof a, 0) < 0)
         _exit(1);
@@ -189,6 +210,91 @@ static void test_a_lie_is_refused(void **state) {
     end(&c, &h);
 }
 
+static void test_every_lie_is_refused(void **state) {
+    (void)state;
+    static const uint64_t lies[] = {SHORT,     NO_MAGIC, OF_MORE, USED_MORE,
+                                    USED_LESS, LARGER,   OUTSIDE, TOO_LONG};
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        hands h;
+        larder_crew *c = start(&h, 1, 0);
+        larder_read r[1] = {0};
+        int rc = larder_crew_read(c, &lies[i], 1, r);
+        if (lies[i] >= OUTSIDE && rc == 0) /* of one sample alone */
+            rc = r[0].code;
+        if (rc != LARDER_E_FORMAT)
+            fail_msg("lie %llu: %d, %s", (unsigned long long)lies[i], rc, larder_errmsg());
+        const uint64_t fine = 5; /* after what is no answer the next one is heard */
+        if (lies[i] == OUTSIDE) {
+            assert_int_equal(larder_crew_read(c, &fine, 1, r), 0);
+            larder_buf_unref(&r[0].buf);
+        }
+        end(&c, &h);
+    }
+}
+
+/* Those that leave by themselves say so; a sample that there is not has no chance, and is asked. */
+static void test_a_worker_leaves(void **state) {
+    (void)state;
+    hands h;
+    larder_crew *c = start(&h, 1, 0);
+    const uint64_t beyond = 100000, leaves = LEAVES;
+    larder_read r[1] = {0};
+    assert_int_equal(larder_crew_read(c, &beyond, 1, r), 0);
+    assert_string_equal(text_of(&r[0]), "100000:0:");
+    assert_int_equal(larder_crew_read(c, &leaves, 1, r), LARDER_E_STATE);
+    assert_non_null(strstr(larder_errmsg(), "sample 671:"));
+    end(&c, &h);
+    /* One that is gone before it is asked; nobody knows which process it was. */
+    c = start(&h, 1, 0);
+    kill(h.pids[0], SIGTERM);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)h.pids[0], &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(larder_crew_read(c, &beyond, 1, r), LARDER_E_STATE);
+    assert_non_null(strstr(larder_errmsg(), "signal 15"));
+    assert_null(strstr(larder_errmsg(), "memory"));
+    end(&c, &h);
+}
+
+static void test_nobody(void **state) {
+    (void)state;
+    larder_crew *c = NULL;
+    larder_crew_close(&c);
+    assert_int_equal(larder_crew_open(&c, NULL, 0, 10, 0), LARDER_E_ARGS);
+    assert_null(c);
+    assert_non_null(strstr(larder_errmsg(), "a crew of nobody"));
+    /* What was given is closed when there is no memory for it. */
+    for (uint64_t at = 1; at <= 3; at++) {
+        int pair[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+        larder_crew_worker w = {.socket = pair[0], .in = -1, .out = -1};
+        larder__mem_fail_at(at, 0);
+        int rc = larder_crew_open(&c, &w, 1, 10, 0);
+        larder__mem_fail_at(0, 0);
+        assert_int_equal(rc, LARDER_E_NOMEM);
+        assert_null(c);
+        assert_int_equal(fcntl(pair[0], F_GETFD), -1);
+        close(pair[1]);
+    }
+    hands h;
+    c = start(&h, 1, 0);
+    const uint64_t id = 1;
+    larder_read r[1] = {0};
+    larder__mem_fail_at(1, 0);
+    assert_int_equal(larder_crew_read(c, &id, 1, r), LARDER_E_NOMEM);
+    larder__mem_fail_at(0, 0);
+    pid_t child = fork(); /* which has the crew, but not its workers */
+    if (child == 0) {
+        int rc = larder_crew_read(c, &id, 1, r);
+        _exit(rc == LARDER_E_STATE && strstr(larder_errmsg(), "forked child") ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    char text[8] = "x";
+    assert_int_equal(larder_crew_traced(c, 1, text, 0), 0);
+    end(&c, &h);
+}
+
 /* Which sample, and how it ended; and nobody works on with those that are left. */
 static void test_a_worker_ends(void **state) {
     (void)state;
@@ -279,7 +385,10 @@ int main(void) {
         cmocka_unit_test(test_reads),
         cmocka_unit_test(test_makes),
         cmocka_unit_test(test_a_lie_is_refused),
+        cmocka_unit_test(test_every_lie_is_refused),
         cmocka_unit_test(test_a_worker_ends),
+        cmocka_unit_test(test_a_worker_leaves),
+        cmocka_unit_test(test_nobody),
         cmocka_unit_test(test_interrupted),
         cmocka_unit_test(test_threads),
     };

@@ -104,6 +104,187 @@ static void operations_are_checked(void **state) {
     refused(larder_register_recipe(&r), LARDER_E_ARGS, "recipe other: there is no signal");
 }
 
+/* One by one, each operation that a sort cannot do without is missing, each that goes with others
+ * stands alone. */
+#define WITHOUT(kind, from, field, why)                                                            \
+    do {                                                                                           \
+        larder_##kind x_ = (from);                                                                 \
+        memset(&x_.field, 0, sizeof x_.field);                                                     \
+        refused(larder_register_##kind(&x_), LARDER_E_ARGS, why);                                  \
+    } while (0)
+#define WITH(kind, from, field, value, why)                                                        \
+    do {                                                                                           \
+        larder_##kind x_ = (from);                                                                 \
+        x_.field = (value);                                                                        \
+        refused(larder_register_##kind(&x_), LARDER_E_ARGS, why);                                  \
+    } while (0)
+
+static larder_policy one_that_hears(const char *name) {
+    size_t i = 0;
+    while (!larder__policies[i]->hears || !larder__policies[i]->hears->offer)
+        i++;
+    larder_policy p = *larder__policies[i];
+    p.plugin.name = name;
+    return p;
+}
+
+static bool always(const void *st) {
+    (void)st;
+    return true;
+}
+
+static void policies_are_whole(void **state) {
+    (void)state;
+    larder_policy p = lru_as("other");
+    WITHOUT(policy, p, init, "it needs init");
+    WITHOUT(policy, p, insert, "it needs init");
+    WITHOUT(policy, p, hit, "it needs init");
+    WITHOUT(policy, p, remove, "it needs init");
+    WITHOUT(policy, p, save, "save and load come together");
+    WITHOUT(policy, p, plugin.summary, "its summary is one line");
+    WITH(policy, p, plugin.summary, "", "its summary is one line");
+    larder_policy hears = one_that_hears("other");
+    larder_policy_hears deaf = *hears.hears;
+    deaf.score = NULL;
+    WITH(policy, p, hears, &deaf, "has score");
+    deaf = (larder_policy_hears){.offer = deaf.offer};
+    WITH(policy, p, hears, &deaf, "has score");
+    deaf = (larder_policy_hears){.listens = always};
+    WITH(policy, p, hears, &deaf, "has score");
+    larder_param broken[] = {{"x", NULL, "1", "one", 0, 0}, {0}};
+    WITH(policy, p, plugin.params, broken, "lacks type, initial or help");
+    broken[0] = (larder_param){"x", "int", NULL, "one", 0, 0};
+    WITH(policy, p, plugin.params, broken, "lacks type, initial or help");
+}
+
+static void samplers_are_whole(void **state) {
+    (void)state;
+    larder_sampler s = *larder__sampler_find("uniform"), turning = {.init = NULL};
+    s.plugin.name = "other";
+    WITHOUT(sampler, s, init, "it needs init");
+    WITHOUT(sampler, s, epoch, "it needs init");
+    WITHOUT(sampler, s, length, "it needs init");
+    WITHOUT(sampler, s, save, "it needs init");
+    WITHOUT(sampler, s, load, "it needs init");
+    for (size_t i = 0; larder__samplers[i]; i++) {
+        larder_sampler x = *larder__samplers[i];
+        x.plugin.name = "other";
+        if (x.turns)
+            turning = x;
+        if (x.brings)
+            WITHOUT(sampler, x, brings_most, "brings and brings_most come together");
+        if (x.shown)
+            WITHOUT(sampler, x, shown_name, "shown_name and shown come together");
+    }
+    assert_non_null(turning.turns); /* there is one */
+    WITHOUT(sampler, turning, turns, "turns, past and follow come together");
+    WITHOUT(sampler, turning, past, "turns, past and follow come together");
+    WITHOUT(sampler, turning, follow, "turns, past and follow come together");
+}
+
+static void signals_are_whole(void **state) {
+    (void)state;
+    bool prepares = false, shows = false, saves = false;
+    for (size_t i = 0; larder__signals[i]; i++) {
+        larder_signal s = *larder__signals[i];
+        s.plugin.name = "other";
+        WITHOUT(signal, s, init, "it needs init");
+        if (s.prepare) {
+            prepares = true;
+            WITHOUT(signal, s, prepare, "or instead result_size, prepare");
+            WITHOUT(signal, s, apply, "or instead result_size, prepare");
+            WITHOUT(signal, s, check, "or instead result_size, prepare");
+            WITHOUT(signal, s, result_size, "or instead result_size, prepare");
+            WITH(signal, s, observe, larder__signal_find("loss")->observe, "or instead");
+            if (larder__signal_find("loss")->epoch)
+                WITH(signal, s, epoch, larder__signal_find("loss")->epoch, "epoch does not go");
+        }
+        if (s.save) {
+            saves = true;
+            WITHOUT(signal, s, load, "save and load come together");
+        }
+        if (s.figures) {
+            shows = true;
+            WITHOUT(signal, s, figure, "figures and figure come together");
+        }
+    }
+    assert_true(prepares && shows && saves);
+}
+
+static void engines_are_whole(void **state) {
+    (void)state;
+    larder_engine e = *larder__engines[0];
+    e.plugin.name = "other";
+    WITHOUT(engine, e, open, "it needs open");
+    WITHOUT(engine, e, close, "it needs open");
+    WITHOUT(engine, e, update, "it needs open");
+    WITHOUT(engine, e, count, "it needs open");
+    WITHOUT(engine, e, nearest, "it needs open");
+    WITHOUT(engine, e, rows, "it needs open");
+    WITHOUT(engine, e, bytes, "it needs open");
+    WITHOUT(engine, e, save, "it needs open");
+    WITHOUT(engine, e, load, "it needs open");
+    WITH(engine, e, plugin.name, "ninechars", "at most eight letters");
+    WITH(engine, e, plugin.name, larder__engines[0]->plugin.name, "there is one of this name");
+}
+
+static void sources_are_whole(void **state) {
+    (void)state;
+    larder_source s = *larder__source_find("mem"), parts = *larder__source_find("pack"),
+                  slow = *larder__source_find("slow");
+    s.plugin.name = parts.plugin.name = slow.plugin.name = "other";
+    WITHOUT(source, s, open, "it needs open");
+    WITHOUT(source, s, close, "it needs open");
+    WITHOUT(source, s, describe, "it needs open");
+    WITHOUT(source, s, name, "it needs open");
+    WITHOUT(source, s, read, "it needs open");
+    WITHOUT(source, parts, extent, "extent, part_bytes and read_parts come together");
+    WITHOUT(source, parts, read_parts, "extent, part_bytes and read_parts come together");
+    WITHOUT(source, slow, plugin.params, "a source around another has a parameter");
+    WITH(source, slow, plugin.params, (&(const larder_param){0}), "around another has a parameter");
+    for (size_t i = 0; larder__sources[i]; i++)
+        if (larder__sources[i]->figures) {
+            larder_source x = *larder__sources[i];
+            x.plugin.name = "other";
+            WITHOUT(source, x, figure, "figures and figure come together");
+        }
+    larder_stage stage = *larder__stage_find("flip");
+    stage.plugin.name = "other";
+    WITHOUT(stage, stage, init, "it needs init and exactly one");
+}
+
+static void recipes_are_whole(void **state) {
+    (void)state;
+    larder_recipe r = {{"other", "of something", NULL, 0}, "uniform", "lru", ""};
+    WITHOUT(recipe, r, sampler, "there is no sampler");
+    WITH(recipe, r, sampler, "nobody", "there is no sampler");
+    WITHOUT(recipe, r, policy, "there is no policy");
+    WITHOUT(recipe, r, signal, "there is no signal");
+    WITH(recipe, r, plugin.name, "lfu", "there is one of this name"); /* a policy; not its own */
+    larder_registration none = {LARDER_PLUGIN_ABI, LARDER_SORT_RECIPE, sizeof r, NULL, {0}};
+    refused(larder_register(&none), LARDER_E_ARGS, "names a sort");
+}
+
+/* Nothing stays of what there was no memory for. */
+static void without_memory(void **state) {
+    (void)state;
+    larder_policy p = one_that_hears("forgotten");
+    int rc = -1;
+    for (uint64_t at = 1; rc < 0 && at < 100; at++) {
+        larder__mem_fail_at(at, 0);
+        rc = larder_register_policy(&p);
+        int failed = larder__mem_failed();
+        larder__mem_fail_at(0, 0);
+        if (failed) {
+            assert_true(rc < 0);
+            assert_true(larder_errmsg()[0]);
+            assert_null(larder__policy_find("forgotten"));
+        }
+    }
+    check_ok(rc);
+    assert_non_null(larder__policy_find("forgotten"));
+}
+
 static void parameters_are_checked(void **state) {
     (void)state;
     larder_policy p = lru_as("other");
@@ -297,6 +478,13 @@ int main(void) {
         cmocka_unit_test(versions_are_checked),
         cmocka_unit_test(operations_are_checked),
         cmocka_unit_test(parameters_are_checked),
+        cmocka_unit_test(policies_are_whole),
+        cmocka_unit_test(samplers_are_whole),
+        cmocka_unit_test(signals_are_whole),
+        cmocka_unit_test(engines_are_whole),
+        cmocka_unit_test(sources_are_whole),
+        cmocka_unit_test(recipes_are_whole),
+        cmocka_unit_test(without_memory),
         cmocka_unit_test(taken_ones_are_known),
         cmocka_unit_test(stages_may_change_pixels),
         cmocka_unit_test(older_structs_are_taken),

@@ -4,12 +4,14 @@
 #include "look_kit.h"
 
 #include "base/mem.h"
+#include "sim/feed.h"
 #include "sim/sim.h"
 #include "tape/tape.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,6 +288,181 @@ static void other_peoples_files(void **state) {
     assert_int_equal(access(want, R_OK), 0);
 }
 
+/* ---- what nobody would write ----------------------------------------------------------------- */
+
+/* Appends what a text says: a number is a count, 'x a tag, f1.5 and d1.5 floats, x7f a byte. */
+static void put(bytes *b, const char *text) {
+    char copy[1024];
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
+        double wide = strtod(word + 1, NULL);
+        float narrow = (float)wide;
+        uint64_t count = strtoull(word, NULL, 10);
+        if (word[0] == '\'')
+            b->at[b->size++] = (unsigned char)word[1];
+        else if (word[0] == 'x')
+            b->at[b->size++] = (unsigned char)strtoul(word + 1, NULL, 16);
+        else if (word[0] == 'f')
+            memcpy(b->at + b->size, &narrow, 4), b->size += 4;
+        else if (word[0] == 'd')
+            memcpy(b->at + b->size, &wide, 8), b->size += 8;
+        else
+            for (bool more = true; more; count >>= 7, b->size++) {
+                more = count >= 128;
+                b->at[b->size] = (unsigned char)((count & 127) | (more ? 128 : 0));
+            }
+    }
+}
+
+/* A record of this job with one more block, its hash right. */
+static void make_block(bytes *out, const larder__tape_job *j, const char *text) {
+    larder__tape_writer *w = NULL;
+    check_ok(larder__tape_create(&w, in("odd"), j));
+    larder__tape_finish(&w);
+    slurp(in("odd"), out);
+    size_t first = out->at[LARDER__TAPE_HEAD] | (size_t)out->at[LARDER__TAPE_HEAD + 1] << 8;
+    size_t frame = LARDER__TAPE_HEAD + LARDER__TAPE_FRAME + first;
+    assert_true(frame <= out->size);
+    out->size = frame + LARDER__TAPE_FRAME;
+    put(out, text);
+    size_t n = out->size - frame - LARDER__TAPE_FRAME;
+    uint64_t hash = larder__tape_hash(1, out->at + frame + LARDER__TAPE_FRAME, n);
+    for (size_t i = 0; i < 4; i++)
+        out->at[frame + i] = (unsigned char)(n >> (8 * i));
+    for (size_t i = 0; i < 8; i++)
+        out->at[frame + 4 + i] = (unsigned char)(hash >> (8 * i));
+}
+
+#define TIMES " f0 f0 f0 d0 d0 d0 d0 "
+#define GOOD "'b 3 0 80 1 0" TIMES "0 0 0 x05 x00 1000 3 "
+#define LEDGER "'f 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 "
+#define FAR "72057594037927936" /* 2^56 */
+
+static void odd_records_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *why; /* NULL: it is taken */
+    } cases[] = {
+        {GOOD "'z 1", NULL},
+        {GOOD "'z 2", "batches are missing"},
+        {"'q", "something unknown"},
+        {"'b 3 0", "a batch ends too early"},
+        {GOOD GOOD, "out of order"},
+        {"'b 3 99999999 80 1 0" TIMES "0 0 0 x05 x00 1000 3", "a batch makes no sense"},
+        {"'b 3 0 999999 1 0" TIMES "0 0 0 x05 x00 1000 3", "a batch makes no sense"},
+        {"'b 3 0 80 1 0" TIMES FAR " 0 0 x05 x00 1000 3", "a batch makes no sense"},
+        {"'b 3 0 80 1 0" TIMES "0 1099511627776 0 x05 x00 1000 3", "a batch makes no sense"},
+        {"'b 3 0 80 1 0" TIMES "0 0 " FAR " x05 x00 1000 3", "a batch makes no sense"},
+        {"'b 3 0 80 99 0" TIMES "0 0 0 x05 x00 1000 3", "more rows than fit"},
+        {"'b 3 0 80 16 0" TIMES "0 0 0 x05", "more rows than fit"},
+        {"'b 3 0 80 1 0" TIMES "0 0 0 x7f x00 1000 3", "malformed"}, /* sample 127 of 100 */
+        {"'b 3 0 80 1 0" TIMES "0 0 0 x05 x00 4294967296 3", "malformed"},
+        {"'b 3 0 80 1 0" TIMES "0 0 0 x05 x00 1000 4294967296", "malformed"},
+        {"'b 3 0 80 1 0" TIMES "0 0 0 x05 x00", "malformed"},
+        {"'b 3 0 80 1 0" TIMES "0 0 0 x05 x00 0 3 'z 1", NULL}, /* an empty sample */
+        {"'b xff xff xff xff xff xff xff xff xff x7f", "ends too early"},
+        {"'b xff xff xff xff xff xff xff xff xff x01 0 80 1 0" TIMES "0 0 0 x05 x00 9 3", NULL},
+        {"'b 3 0 80 1 0 f-1 f1e20 fnan d-1 d1e20 dnan dinf 0 0 0 x05 x00 9 3", NULL},
+        {"'c 101 0", "classes of samples there are not"},
+        {"'c 90 11 1 1 1 1 1 1 1 1 1 1 1", "classes of samples there are not"},
+        {"'c 0 50 1", "classes of samples there are not"},
+        {"'c 0 1 4294967296", "class is too large"},
+        {"'c 0 2 5 6", NULL},
+        {"'t 1 dnan", "what was measured makes no sense"},
+        {"'t 1 d5 't 1 d6", "what was measured makes no sense"},
+        {"'t 1 d5 't 2 d6", NULL},
+        {GOOD "'l 4 1 f1", "losses belong to no batch"},
+        {GOOD "'l 2 1 f1", "losses belong to no batch"},
+        {GOOD "'l 3 2 f1 f1", "losses belong to no batch"},
+        {GOOD "'l 3 1 f1", NULL},
+        {GOOD "'r 4 1 x05 f1", "losses belong to no batch"},
+        {GOOD "'r 3 9 x05 f1", "losses belong to no batch"},
+        {GOOD "'r 3 1 x7f f1", "an id is beyond"},
+        {GOOD "'r 3 1 x06 f1", NULL}, /* another rank's */
+        {GOOD "'r 3 1 x05 fnan", NULL},
+        {GOOD "'a 4 d0.5", "an accuracy belongs to no batch"},
+        {GOOD "'a 3 d-1", "an accuracy belongs to no batch"},
+        {GOOD "'a 3 d1.5", "an accuracy belongs to no batch"},
+        {GOOD "'a 3 d1", NULL},
+        {"'e 0 9 x05 f1", "looked at again make no sense"},
+        {"'e 99999999 1 x05 f1", "looked at again make no sense"},
+        {"'e 0 1 x7f f1", "malformed"},
+        {"'e 0 1 x05 f1", NULL},
+        {LEDGER "d-1 d1", "an epoch's figures make no sense"},
+        {LEDGER "d2 d1", "an epoch's figures make no sense"},
+        {LEDGER "dnan d1", "an epoch's figures make no sense"},
+        {"'f 99999999 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 d1 d1", "figures make no sense"},
+        {LEDGER "d1 d-1", NULL},
+    };
+    static bytes b;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        larder__tape t;
+        make_block(&b, &job, cases[i].text);
+        int rc = larder__tape_parse(&t, b.at, b.size, "it");
+        if (cases[i].why ? rc != LARDER_E_FORMAT || !strstr(larder_errmsg(), cases[i].why)
+                         : rc != 0)
+            fail_msg("%s: %d, %s", cases[i].text, rc, rc < 0 ? larder_errmsg() : "");
+        if (rc == 0)
+            for (uint64_t k = 0; k < t.count; k++)
+                assert_true(t.batches[k].waited >= 0 && t.batches[k].pace.waited >= 0 &&
+                            isfinite(t.batches[k].pace.step_seconds));
+        larder__tape_free(&t);
+    }
+}
+
+/* An epoch that says it has no batches, and one: it found its way to a division. */
+static void an_epoch_of_nothing(void **state) {
+    (void)state;
+    static bytes b;
+    larder__tape t;
+    larder__feed *f = NULL;
+    make_block(&b, &job, "'b 3 0 0 1 0" TIMES "0 0 0 x05 x00 1000 3 'l 3 1 f1 'z 1");
+    check_ok(larder__tape_parse(&t, b.at, b.size, "it"));
+    check_ok(larder__feed_open(&f, &t));
+    uint64_t id = 5;
+    float loss = 0;
+    larder__feed_losses(f, &(larder__feed_place){0, 0, 0, 0}, &id, 1, &loss);
+    assert_true(loss == 1);
+    larder__feed_close(&f);
+    larder__tape_free(&t);
+}
+
+static void odd_jobs_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        size_t field; /* where in the job */
+        uint64_t value;
+    } cases[] = {
+        {offsetof(larder__tape_job, samples), 0},
+        {offsetof(larder__tape_job, samples), UINT32_MAX},
+        {offsetof(larder__tape_job, samples), UINT32_MAX - 1}, /* of a file of some hundred bytes */
+        {offsetof(larder__tape_job, batch), 0},
+        {offsetof(larder__tape_job, batch), (1u << 24) + 1},
+        {offsetof(larder__tape_job, world), 0},
+        {offsetof(larder__tape_job, world), (1u << 20) + 1},
+        {offsetof(larder__tape_job, rank), 1},
+        {offsetof(larder__tape_job, lag), (1u << 20) + 1},
+    };
+    static bytes b;
+    larder__tape t;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        larder__tape_job j = job;
+        memcpy((char *)&j + cases[i].field, &cases[i].value, sizeof cases[i].value);
+        make_block(&b, &j, "");
+        assert_int_equal(larder__tape_parse(&t, b.at, b.size, "it"), LARDER_E_FORMAT);
+        assert_non_null(strstr(larder_errmsg(), "block 0"));
+    }
+    static const double ratios[] = {-1, 1e10, NAN};
+    for (size_t i = 0; i < 3; i++) {
+        larder__tape_job j = job;
+        j.decoded_ratio = ratios[i];
+        make_block(&b, &j, "");
+        check_ok(larder__tape_parse(&t, b.at, b.size, "it"));
+        assert_true(t.job.decoded_ratio == 0);
+        larder__tape_free(&t);
+    }
+}
+
 static void without_memory(void **state) {
     (void)state;
     static bytes b;
@@ -504,6 +681,9 @@ int main(void) {
         cmocka_unit_test(killed),
         cmocka_unit_test(full_disk),
         cmocka_unit_test(other_peoples_files),
+        cmocka_unit_test(odd_records_are_refused),
+        cmocka_unit_test(odd_jobs_are_refused),
+        cmocka_unit_test(an_epoch_of_nothing),
         cmocka_unit_test(without_memory),
         cmocka_unit_test(replays_exactly),
         cmocka_unit_test(requests_through_policies),

@@ -1,0 +1,212 @@
+/* The page's server: where it serves and where not, and odd requests by odd visitors. */
+#include "check.h"
+
+#include "base/mem.h"
+#include "see/http_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void addresses(void **state) {
+    (void)state;
+    static const char *const wrong[] = {
+        "",
+        "7433",
+        ":7433",
+        "localhost",
+        "localhost:",
+        "localhost:x",
+        "127.0.0.1:70000",
+        "127.0.0.1:1x",
+        "localhos:0",
+        "[::1:0",
+        "[]:0",
+        "[::g]:0",
+        "::1]:0",
+        "1.2.3:0",
+        "300.0.0.1:0",
+        "[::1]:-1",
+        "a.very.long.name.that.is.longer.than.any.address.can.be.example.org:80"};
+    larder__http *h = NULL;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int rc = larder__http_open(&h, &(larder__http_server_conf){.address = wrong[i]});
+        if (rc != LARDER_E_ARGS || !strstr(larder_errmsg(), "no address to serve at"))
+            fail_msg("%s: %d, %s", wrong[i], rc, larder_errmsg());
+        assert_null(h);
+    }
+    check_ok(larder__http_open(&h, &(larder__http_server_conf){.address = "localhost:0"}));
+    assert_non_null(strstr(larder__http_url(h), "http://127.0.0.1:"));
+    larder__http *second = NULL; /* the port is taken */
+    char taken[64] = "";
+    sscanf(larder__http_url(h), "http://%63[^/]", taken);
+    assert_int_equal(larder__http_open(&second, &(larder__http_server_conf){.address = taken}),
+                     LARDER_E_STATE);
+    assert_non_null(strstr(larder_errmsg(), "another port"));
+    larder__http_close(&h);
+    if (larder__http_open(&h, &(larder__http_server_conf){.address = "[::1]:0"}) == 0)
+        assert_non_null(strstr(larder__http_url(h), "http://[::1]:")); /* where there is IPv6 */
+    larder__http_close(&h);
+    /* Others may come: they need a token, which is made up. */
+    check_ok(larder__http_open(&h, &(larder__http_server_conf){.address = "0.0.0.0:0"}));
+    assert_non_null(strstr(larder__http_url(h), "/?token="));
+    larder__http_close(&h);
+    for (uint64_t at = 1;; at++) {
+        larder__mem_fail_at(at, 0);
+        int rc = larder__http_open(&h, &(larder__http_server_conf){.address = "127.0.0.1:0"});
+        int failed = larder__mem_failed();
+        larder__mem_fail_at(0, 0);
+        larder__http_close(&h);
+        assert_int_equal(rc, failed ? LARDER_E_NOMEM : 0);
+        if (!failed)
+            break;
+    }
+}
+
+static void tokens(void **state) {
+    (void)state;
+    char long_one[200];
+    memset(long_one, 'a', sizeof long_one - 1);
+    long_one[sizeof long_one - 1] = '\0';
+    const char *const wrong[] = {"", "short", "with blank", "slash/slash", long_one};
+    larder__http *h = NULL;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        larder__http_server_conf conf = {.address = "127.0.0.1:0", .token = wrong[i]};
+        assert_int_equal(larder__http_open(&h, &conf), LARDER_E_ARGS);
+        assert_non_null(strstr(larder_errmsg(), "a token has 8 to"));
+        assert_null(h);
+    }
+}
+
+/* ---- visitors -------------------------------------------------------------------------------- */
+
+static void *serve(void *h) { return (void *)(intptr_t)larder__http_run(h); }
+
+static int visit(const larder__http *h) {
+    unsigned port = 0;
+    sscanf(larder__http_url(h), "http://127.0.0.1:%u", &port);
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* Until it ends, or there is so much. */
+static size_t hear(int fd, char *to, size_t most) {
+    size_t n = 0;
+    for (ssize_t got; n < most && (got = recv(fd, to + n, most - n, 0)) > 0;)
+        n += (size_t)got;
+    to[n] = '\0';
+    return n;
+}
+
+static void requests(void **state) {
+    (void)state;
+#define END "\r\nConnection: close\r\n\r\n"
+    static const struct {
+        const char *asked, *status;
+    } cases[] = {
+        {"GET / HTTP/1.1\r\nHost: localhost" END, "200"},
+        {"GET /?token=nonsense HTTP/1.1\r\nHost: 127.0.0.1:80" END, "200"},
+        {"HEAD / HTTP/1.1\r\nHost: localhost" END, "200"},
+        {"HEAD /events HTTP/1.1\r\nHost: localhost" END, "401"},
+        {"HEAD /events?token=open-sesame HTTP/1.1\r\nHost: localhost" END, "200"},
+        {"GET /state.json HTTP/1.1\r\nHost: localhost" END, "401"},
+        {"GET /state.json?token=open-sesam HTTP/1.1\r\nHost: localhost" END, "401"},
+        {"GET /state.json?token=open-sesame HTTP/1.1\r\nHost: localhost" END, "200"},
+        {"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer open-sesame" END, "200"},
+        {"GET /history.json?token=open-sesame HTTP/1.0\r\n\r\n", "200"},
+        {"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost" END, "404"},
+        {"GET /%2e%2e/etc/passwd HTTP/1.1\r\nHost: localhost" END, "404"},
+        {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0" END, "405"},
+        {"GET / HTTP/3.0\r\nHost: localhost" END, "505"},
+        {"nonsense\r\n\r\n", "400"},
+        {"\r\n\r\n\r\n", "400"},
+        {"GET / HTTP/1.1\r\nno colon" END, "400"},
+        {"GET /state.json?token=open-sesame HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: "
+         "a" END,
+         "200"}, /* two at once */
+    };
+    larder__http *h = NULL;
+    larder__http_server_conf conf = {.address = "127.0.0.1:0", .token = "open-sesame"};
+    check_ok(larder__http_open(&h, &conf));
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, serve, h), 0);
+    static char text[1 << 20];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int fd = visit(h);
+        size_t n = strlen(cases[i].asked), half = i % 2 ? n / 2 : n; /* some in two pieces */
+        assert_int_equal(send(fd, cases[i].asked, half, MSG_NOSIGNAL), half);
+        if (half < n)
+            assert_true(send(fd, cases[i].asked + half, n - half, MSG_NOSIGNAL) > 0);
+        hear(fd, text, sizeof text - 1);
+        close(fd);
+        if (strncmp(text, "HTTP/1.1 ", 9) != 0 || strncmp(text + 9, cases[i].status, 3) != 0)
+            fail_msg("%s: %.60s", cases[i].asked, text);
+        if (cases[i].status[0] == '2')
+            assert_non_null(strstr(text, "Content-Security-Policy: default-src 'none'"));
+    }
+    /* A head without an end. */
+    int fd = visit(h);
+    static char endless[1 << 16];
+    memset(endless, 'a', sizeof endless);
+    memcpy(endless, "GET /", 5);
+    send(fd, endless, sizeof endless, MSG_NOSIGNAL);
+    hear(fd, text, 12);
+    if (text[0]) /* it may be cut off before the answer is heard */
+        assert_memory_equal(text, "HTTP/1.1 431", 12);
+    close(fd);
+    /* Those who leave in the middle: of a question, of an answer, of events, with and without a
+     * word. */
+    static const char *const left[] = {
+        "", "GET", "GET /events?token=open-sesame HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET / HTTP/1.1\r\nHost: localhost\r\n\r\n"};
+    for (size_t i = 0; i < 2 * (sizeof left / sizeof *left); i++) {
+        fd = visit(h);
+        struct linger now = {.l_onoff = 1};
+        send(fd, left[i / 2], strlen(left[i / 2]), MSG_NOSIGNAL);
+        if (i / 2 == 2)
+            hear(fd, text, 12);
+        if (i % 2)
+            setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+        close(fd);
+    }
+    /* Events come, and whatever their reader says is not heard. */
+    fd = visit(h);
+    send(fd, left[2], strlen(left[2]), MSG_NOSIGNAL);
+    size_t n = hear(fd, text, 100);
+    send(fd, "what?", 5, MSG_NOSIGNAL);
+    for (const char *first; !(first = strstr(text, "data: ")) || !strstr(first + 1, "data: ");)
+        n += hear(fd, text + n, 1); /* a second state */
+    assert_non_null(strstr(text, "text/event-stream"));
+    /* It still serves others, and ends with a reader there. */
+    int other = visit(h);
+    send(other, cases[0].asked, strlen(cases[0].asked), MSG_NOSIGNAL);
+    hear(other, text, sizeof text - 1);
+    assert_memory_equal(text, "HTTP/1.1 200", 12);
+    close(other);
+    larder__http_stop(h);
+    void *rc = &rc;
+    assert_int_equal(pthread_join(thread, &rc), 0);
+    assert_null(rc);
+    close(fd);
+    larder__http_close(&h);
+    larder__http_close(&h);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(tokens),
+        cmocka_unit_test(requests),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
