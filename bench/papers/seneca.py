@@ -41,7 +41,7 @@ class Jobs:
     def __init__(self, b):
         self.b, self.known = b, {}
         self.repeats = b.pick(1, 2, 3)
-        self.samples, self.bandwidth = b.pick((1200, 16), (6000, 4), (6000, 2))
+        self.samples, self.bandwidth = b.pick((640, 64), (6000, 4), (6000, 2))
         self.epochs = b.pick(2, 3, 3)
 
     def get(self, way, jobs, cache=20, together=None, epochs=None, kinds=None):

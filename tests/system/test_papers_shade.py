@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# release build only: these commands have tests of their own, which sanitizers see
 """bench/papers/shade.py: every figure of SHADE's evaluation has its line, and the numbers are sound."""
 import os
 import sys

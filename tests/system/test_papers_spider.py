@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# release build only: these commands have tests of their own, which sanitizers see
 """bench/papers/spider.py: every table and figure of SpiderCache's evaluation has its line, and the numbers are sound."""
 import os
 import sys
