@@ -11,7 +11,8 @@ CONFIGURE = tools/configure.sh release
 BUILD = cmake --build build --parallel $(JOBS)
 PACKAGES = tools/install-packages.sh
 
-.PHONY: all core test check-long coverage simulate fuzz soak bench demo format lint docs install uninstall \
+.PHONY: all core test check-long coverage simulate fuzz soak bench papers papers-full demo format lint docs \
+        install uninstall \
         clean help \
         configure build core-program
 
@@ -56,6 +57,12 @@ bench: build ## benchmarks, as ratios against a peer in the same run
 	@$(CONFIGURE)
 	@$(BUILD) --target bench_programs
 	@tools/bench.sh
+
+papers: build ## tables and figures of five papers beside ours, into docs/results; papers-full takes longer
+	@tools/papers.sh
+
+papers-full: build ## the same with more epochs and seeds
+	@tools/papers.sh --full
 
 demo: ## trains on Fashion-MNIST through several caches and draws a report
 	@$(PACKAGES) build demo

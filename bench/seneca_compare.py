@@ -80,40 +80,44 @@ def start(o, folder, daemon, way, together, seed, kind, epochs, out):
         stdout=open(out, "w"), stderr=subprocess.DEVNULL)
 
 
-def run(o, way, jobs, together, epochs, kinds=None, seed=0):
-    """All jobs, at most so many at a time, and what they did."""
+def run(o, way, jobs, together, epochs, kinds=None, seed=0, first=1):
+    """All jobs, at most so many at a time, and what they did. `first`: the seed of the first job."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="larder-compare-") as folder:
         write_idx(folder, o.samples)
         daemon = Daemon(o, folder)
         running, cpu, files, load = {}, 0.0, [], os.getloadavg()[0]
         began = time.monotonic()
+
+        def one_ends():
+            pid, status, used = os.wait4(-1, 0)
+            running.pop(pid, None)
+            if status:
+                for p in [*running.values(), daemon.p]:  # nobody else would end them
+                    p.terminate()
+                raise RuntimeError(f"{way}: a job ended with {status}")
+            return used.ru_utime + used.ru_stime
         for i in range(jobs):
             while len(running) == together:
-                pid, status, used = os.wait4(-1, 0)
-                cpu += used.ru_utime + used.ru_stime
-                running.pop(pid, None)
-                if status:
-                    raise RuntimeError(f"{way}: a job ended with {status}")
+                cpu += one_ends()
             files.append(f"{folder}/job{i}")
-            p = start(o, folder, daemon, way, together, i + 1,
+            p = start(o, folder, daemon, way, together, i + first,
                       kinds[i] if kinds else ("mlp", 128), epochs, files[-1])
             running[p.pid] = p
             if kinds:
                 time.sleep(rng.expovariate(4))  # they do not come at the same time
         while running:
-            pid, status, used = os.wait4(-1, 0)
-            cpu += used.ru_utime + used.ru_stime
-            running.pop(pid, None)
-            if status:
-                raise RuntimeError(f"{way}: a job ended with {status}")
+            cpu += one_ends()
         seconds = time.monotonic() - began
         cpu += daemon.end()
         lines = [[json.loads(x) for x in open(f)] for f in files]
     flat = [e for job in lines for e in job]
     served = sum(e["served"] for e in flat)
-    return {"seconds": seconds, "cpu": cpu, "load": load,
+    sums = {k: sum(e[k] for e in flat) for k in ("hits", "substitutes", "repeats", "misses", "background_reads")}
+    return {"seconds": seconds, "cpu": cpu, "load": load, "served": served, **sums,
             "reads": sum(e["storage_bytes"] for e in flat) / (served * SIDE * SIDE),
+            "warm_reads": sum(e["storage_bytes"] for j in lines for e in j[1:]) / max(
+                1, sum(e["served"] for j in lines for e in j[1:]) * SIDE * SIDE),
             "first": statistics.fmean(job[0]["seconds"] for job in lines),
             "stable": statistics.fmean(job[-1]["seconds"] for job in lines),
             "rate": served / seconds,

@@ -298,7 +298,7 @@ static void no_struct_ends_in_padding(void **state) {
     assert_int_equal(UP_TO(larder_svm_progress, rows_hit), sizeof(larder_svm_progress));
     assert_int_equal(UP_TO(larder_svm_conf, warn_arg), sizeof(larder_svm_conf));
     assert_int_equal(UP_TO(larder_svm_stats, switched), sizeof(larder_svm_stats));
-    assert_int_equal(UP_TO(larder_svm_grid, arg), sizeof(larder_svm_grid));
+    assert_int_equal(UP_TO(larder_svm_grid, labels), sizeof(larder_svm_grid));
     assert_int_equal(UP_TO(larder_svm_parts, iterations), sizeof(larder_svm_parts));
 }
 

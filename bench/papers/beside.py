@@ -1,0 +1,424 @@
+"""What the scripts of this folder share: runs of `larder`, a paper's claims as data, the table that has
+both side by side, its plots, and the part of a page of docs/results that they write.
+
+A script lists every table and figure of its paper's evaluation as figure(…): with claims, or with a
+line why nothing here compares. Its options:
+
+    --tiny   a small made data set, seconds: for tests, the numbers mean nothing
+    --full   more epochs and seeds
+    --page   write the part of the page between its markers, the plots and the summary
+    --json   the results as one JSON object instead of the table
+"""
+import argparse
+import atexit
+import concurrent.futures
+import json
+import math
+import os
+import resource
+import shlex
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
+SHARED = os.environ.get("LARDER_SHARED", os.path.join(ROOT, "..", "shared", "data"))
+FASHION = "/usr/share/datasets/fashion-mnist"
+BEGIN, END = "<!-- beside the paper: begin, written by %s -->", "<!-- beside the paper: end -->"
+NEAR = 0.2  # a claim holds if ours is within this share of theirs, and for gains at least half of it
+
+
+# ---- claims --------------------------------------------------------------------------------------------
+
+def claim(what, theirs, ours, unit="", holds=None, digits=None):
+    """One number of a figure. theirs: a number, or words where the paper gives no number; ours: a number,
+    several (of seeds), words (why there is none), or None. holds overrides the verdict."""
+    values = [float(v) for v in ours] if isinstance(ours, (list, tuple)) else ours
+    if isinstance(values, list) and (not values or any(math.isnan(v) for v in values)):
+        values = None
+    return {"what": what, "theirs": theirs, "ours": values, "unit": unit, "holds": holds, "digits": digits}
+
+
+def figure(name, shows, claims=(), why="", how="", note="", plot=None):
+    """why: one line, where nothing of ours compares. how: the commands. note: the evidence, in words."""
+    assert bool(claims) != bool(why), name
+    return {"id": name, "shows": shows, "claims": list(claims), "why": why, "how": how, "note": note,
+            "plot": plot}
+
+
+def mean_of(ours):
+    return statistics.mean(ours) if isinstance(ours, list) else ours
+
+
+def verdict(c):
+    ours, theirs = mean_of(c["ours"]), c["theirs"]
+    if ours is None or isinstance(ours, str):
+        return "not measured"
+    if c["holds"] is not None:
+        return c["holds"] if isinstance(c["holds"], str) else "holds" if c["holds"] else "does not hold"
+    if not isinstance(theirs, (int, float)):
+        return ""
+    if c["unit"] == "x" and theirs != 1:  # a gain of 1.1 is not had by 0.95, near as it is
+        part = math.log(max(ours, 1e-9)) / math.log(theirs)
+        if part <= 0:
+            return "does not hold"
+        if abs(ours / theirs - 1) <= NEAR and part >= 0.5:
+            return "holds"
+        return "same way, more" if part > 1 else "same way, less"
+    if theirs and abs(ours / theirs - 1) <= NEAR:
+        return "holds"
+    return "higher" if ours > theirs else "lower"
+
+
+def shown(value, unit, digits=None):
+    if value is None:
+        return "not measured"
+    if isinstance(value, str):
+        return value
+    space = "" if unit == "x" else " " if unit else ""
+    if isinstance(value, list):
+        text = number(statistics.mean(value), digits)
+        if len(value) > 1:
+            text += f" ± {number(statistics.stdev(value), digits)}"
+        return text + space + unit
+    return number(value, digits) + space + unit
+
+
+def number(v, digits=None):
+    if digits is None:
+        digits = 0 if abs(v) >= 1000 else 1 if abs(v) >= 10 else 2
+    return f"{v:.{digits}f}"
+
+
+# ---- running larder -------------------------------------------------------------------------------------
+
+class Bench:
+    """The settings of one script and what it has run. A command that comes twice runs once."""
+
+    def __init__(self, paper, script, page):
+        self.paper, self.script, self.page = paper, os.path.basename(script), page
+        a = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__,
+                                    formatter_class=argparse.RawDescriptionHelpFormatter)
+        a.add_argument("--tiny", action="store_true", help="a small made data set: for tests")
+        a.add_argument("--full", action="store_true", help="more epochs and seeds")
+        a.add_argument("--page", action="store_true", help="write docs/results and docs/img")
+        a.add_argument("--json", action="store_true", help="print the results as JSON")
+        a.add_argument("--larder", default=os.environ.get("LARDER", os.path.join(ROOT, "build", "larder")))
+        a.add_argument("--jobs", type=int, default=2, help="commands at a time (2)")
+        self.options = a.parse_args()
+        if self.options.tiny and self.options.page:
+            a.error("--tiny writes no page")
+        self.tiny, self.full = self.options.tiny, self.options.full
+        self.known, self.ledgers, self.skipped, self.spread = {}, [], [], ""
+        self.folder = tempfile.mkdtemp(prefix="larder-papers-")
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
+        self.cpu = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+
+    def pick(self, tiny, quick, full):
+        return tiny if self.tiny else full if self.full else quick
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def run(self, words, jobs=None):
+        """Standard output of each command line, in order; several at a time."""
+        words = [tuple(str(w) for w in line) for line in words]
+        todo = [w for w in dict.fromkeys(words) if w not in self.known]
+
+        def one(line):
+            p = subprocess.run([self.options.larder, *line], capture_output=True, text=True)
+            if p.returncode:
+                raise SystemExit(f"larder {shlex.join(line)}: {p.stderr.strip()}")
+            return p.stdout
+        with concurrent.futures.ThreadPoolExecutor(jobs or self.options.jobs) as pool:
+            for line, out in zip(todo, pool.map(one, todo)):
+                self.known[line] = out
+        return [self.known[w] for w in words]
+
+    def sim(self, lines):
+        """Totals of `larder sim`, one a line of options; with its epochs under "epochs"."""
+        out = []
+        for text in self.run([["sim", "--json", "--quiet", *line] for line in lines]):
+            got = json.loads(text)
+            out.append(dict(got["total"], epochs=got["epochs"], recipe=got["recipe"], cache=got["cache"],
+                            n=got["n"]))
+            self.ledgers.append({k: out[-1][k] for k in ("recipe", "cache", "n", "served", "hits", "substitutes",
+                                                         "repeats", "misses", "touched", "storage_bytes")})
+            self.ledgers[-1]["epochs"] = len(got["epochs"])
+        return out
+
+    def train(self, lines, jobs=None):
+        """Epochs of `larder train`, one list a line of options."""
+        out = []
+        for line, text in zip(lines, self.run([["train", "--json", "--quiet", *w] for w in lines], jobs)):
+            epochs = [json.loads(e) for e in text.splitlines()]
+            out.append(epochs)
+            total = {k: sum(e[k] for e in epochs) for k in ("served", "hits", "substitutes", "repeats", "misses",
+                                                            "storage_bytes")}
+            words = [str(w) for w in line]
+            self.ledgers.append(dict(total, recipe=words[words.index("--recipe") + 1],
+                                     cache=words[words.index("--cache") + 1], epochs=len(epochs),
+                                     touched=statistics.mean(e["touched"] for e in epochs)))
+        return out
+
+    # ---- data
+
+    def trace(self):
+        """A folder with a recorded training: the real one, or one that is made up (--tiny); None: neither."""
+        real = os.path.join(SHARED, "traces", "cifar10-resnet18")
+        if self.tiny:
+            return made_trace(self.path("trace"), 2000, 5)
+        if os.path.isdir(real):
+            return real
+        self.skip("no recorded training (traces/cifar10-resnet18 under LARDER_SHARED)")
+        return None
+
+    def pictures(self):
+        """What `larder train` trains on: Fashion-MNIST, or pictures that are made up (--tiny)."""
+        if self.tiny:
+            return made_pictures(self.path("pictures"))
+        if os.path.isdir(FASHION):
+            return FASHION
+        self.skip(f"no {FASHION} (package dataset-fashion-mnist)")
+        return None
+
+    def skip(self, why):
+        if why not in self.skipped:
+            self.skipped.append(why)
+
+    # ---- the end of a script
+
+    def finish(self, figures, headlines):
+        """Prints the table, or JSON; with --page writes all that docs have of it. headlines: lines of the
+        summary: (claim, theirs, ours by their method, our best at equal storage bytes), as words."""
+        cpu = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - self.cpu
+        size = self.pick("--tiny", "quick", "--full")
+        result = {"paper": self.paper, "script": self.script, "page": self.page, "size": size,
+                  "cpu_seconds": round(cpu, 1), "figures": figures, "headlines": headlines,
+                  "ledgers": self.ledgers, "skipped": self.skipped, "spread": self.spread}
+        for c in [c for f in figures for c in f["claims"]] + [h["claim"] for h in headlines]:
+            c["verdict"] = verdict(c)
+        if self.options.json:
+            print(json.dumps(result))
+        else:
+            print("\n".join(text_table(result)))
+        if self.options.page:
+            if self.skipped:
+                print("the page stays as it is: " + "; ".join(self.skipped), file=sys.stderr)
+                return
+            write_page(result)
+            keep = os.path.join(ROOT, "build", "papers")
+            os.makedirs(keep, exist_ok=True)
+            with open(os.path.join(keep, self.script.replace(".py", ".json")), "w") as out:
+                json.dump(result, out)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------
+
+def rows_of(result):
+    """(figure, what, theirs, ours, verdict) of every line."""
+    for f in result["figures"]:
+        if f["why"]:
+            yield f["id"], f["shows"], "", f["why"], "not compared"
+        for c in f["claims"]:
+            yield (f["id"], c["what"], shown(c["theirs"], c["unit"], c["digits"]),
+                   shown(c["ours"], c["unit"], c["digits"]), c["verdict"])
+
+
+def text_table(result):
+    head = ("figure", "what", "the paper", "ours", "")
+    rows = [head, *rows_of(result)]
+    most = (12, 62, 24, 36, 16)
+    width = [min(most[i], max(len(r[i]) for r in rows)) for i in range(5)]
+    yield f"{result['paper']}, its evaluation beside ours ({result['size']}, {result['cpu_seconds']:.0f} CPU s)"
+    for r in rows:
+        yield "  ".join(c.ljust(w) for c, w in zip(r, width)).rstrip()
+    counts = count(result)
+    yield (f"{counts['figures']} tables and figures, {counts['with']} with a number of ours; "
+           f"of {counts['claims']} claims {counts['hold']} hold")
+    yield from (f"skipped: {s}" for s in result["skipped"])
+
+
+def count(result):
+    claims = [c for f in result["figures"] for c in f["claims"] if c["verdict"] not in ("", "not measured")]
+    return {"figures": len(result["figures"]), "claims": len(claims),
+            "with": sum(any(mean_of(c["ours"]) is not None and not isinstance(c["ours"], str)
+                            for c in f["claims"]) for f in result["figures"]),
+            "hold": sum(c["verdict"] == "holds" for c in claims)}
+
+
+def plot_name(result, f):
+    return f"papers-{result['script'][:-3]}-{''.join(ch for ch in f['id'].lower() if ch.isalnum())}.svg"
+
+
+def wrapped(text):
+    return textwrap.wrap(text, 116, break_long_words=False, break_on_hyphens=False)
+
+
+def page_part(result):
+    c = count(result)
+    full = " --full" if result["size"] == "--full" else ""
+    yield "## Beside the paper"
+    yield ""
+    yield from wrapped(
+        f"Every table and figure of the evaluation of {result['paper']}, by `bench/papers/{result['script']}{full}` "
+        f"({result['cpu_seconds']:.0f} CPU seconds). A claim *holds* if ours is within 20 % of theirs, and a gain has half of it "
+        f"at least; {c['hold']} of {c['claims']} do. ± is one standard deviation over seeds. {result['spread']}")
+    yield ""
+    yield "| figure | what | the paper | ours | |"
+    yield "|---|---|---|---|---|"
+    for r in rows_of(result):
+        yield "| " + " | ".join(r) + " |"
+    for f in result["figures"]:
+        if not (f["note"] or f["how"] or f["plot"]):
+            continue
+        yield ""
+        yield from wrapped(f"**{f['id']}**, {f['shows']}. {f['note']}")
+        if f["how"]:
+            yield ""
+            yield "```"
+            yield from f["how"].strip().splitlines()
+            yield "```"
+        if f["plot"]:
+            yield ""
+            yield f"![{f['id']}: {f['plot']['title']}](../img/{plot_name(result, f)})"
+
+
+def write_page(result):
+    for f in result["figures"]:
+        if f["plot"]:
+            draw(os.path.join(ROOT, "docs", "img", plot_name(result, f)), f["plot"])
+    write_part(os.path.join(ROOT, result["page"]), result["script"], page_part(result))
+
+
+def write_part(path, script, lines):
+    begin = BEGIN % f"bench/papers/{script}"
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    part = "\n".join([begin, "", *lines, "", END])
+    if begin in text:
+        before, rest = text.split(begin, 1)
+        text = before + part + rest.split(END, 1)[1]
+    else:
+        text = text.rstrip("\n") + "\n\n" + part + "\n"
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+# ---- plots -----------------------------------------------------------------------------------------------
+
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C6D1F", "#56B4E9", "#444444", "#E0A800", "#882255", "#999999"]
+
+
+def plot(title, x, y, series, bars=False, ticks=None, top=None):
+    """series: name -> points (x, y); with bars x is a place in ticks. A name that starts with "paper" is the
+    paper's: hollow."""
+    return {"title": title, "x": x, "y": y, "bars": bars, "ticks": ticks, "top": top,
+            "series": {k: [[float(a), float(b)] for a, b in v] for k, v in series.items() if v}}
+
+
+def steps(low, high):
+    """Round numbers for an axis."""
+    size = 10 ** math.floor(math.log10(max(high - low, 1e-9) / 4))
+    size *= next(m for m in (1, 2, 2.5, 5, 10) if (high - low) / (m * size) <= 6)
+    at, out = math.floor(low / size) * size, []
+    while at < high + size * 0.999:
+        out.append(round(at, 10))
+        at += size
+    return out
+
+
+def draw(path, p):
+    points = [q for s in p["series"].values() for q in s]
+    width, height, left, top, right, bottom = 760, 400, 64, 40, 200, 52
+    low, high = min(q[1] for q in points), p["top"] or max(q[1] for q in points)
+    if p["bars"] or low < 0.6 * high:  # accuracies that lie close together would be one line
+        low = min(0, low)
+    ys = steps(low, high)
+    if p["bars"]:
+        x0, x1 = -0.5, len(p["ticks"]) - 0.5
+        xs = list(enumerate(p["ticks"]))
+    else:
+        edges = steps(min(q[0] for q in points), max(q[0] for q in points))
+        x0, x1 = min(0, edges[0]), edges[-1]
+        xs = [(t, f"{t:g}") for t in (p["ticks"] or edges)]
+
+    def at(x, y):
+        return (left + (x - x0) / (x1 - x0) * (width - left - right),
+                height - bottom - (min(y, ys[-1]) - ys[0]) / (ys[-1] - ys[0]) * (height - top - bottom))
+
+    def safe(text):
+        return str(text).replace("&", "&amp;").replace("<", "&lt;")
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+           'font-size="12" fill="#222">', f'<rect width="{width}" height="{height}" fill="#fff"/>',
+           f'<text x="{left}" y="22" font-size="14" font-weight="bold">{safe(p["title"])}</text>']
+    for y in ys:
+        py = at(x0, y)[1]
+        out.append(f'<path d="M{left} {py:.1f}H{width - right}" stroke="#ddd"/>'
+                   f'<text x="{left - 8}" y="{py + 4:.1f}" text-anchor="end">{y:g}</text>')
+    for x, name in xs:
+        out.append(f'<text x="{at(x, ys[0])[0]:.1f}" y="{height - bottom + 18}" text-anchor="middle">{safe(name)}</text>')
+    each = 0.8 / max(len(p["series"]), 1)
+    for i, (name, line) in enumerate(p["series"].items()):
+        hollow, colour = name.startswith("paper"), COLOURS[i % len(COLOURS)]
+        fill = f'fill="{"#fff" if hollow else colour}" stroke="{colour}" stroke-width="1.5"'
+        if p["bars"]:
+            for x, y in line:
+                (a, py), (b, base) = at(x - 0.4 + i * each, y), at(x - 0.4 + (i + 0.9) * each, 0)
+                out.append(f'<rect x="{a:.1f}" y="{py:.1f}" width="{b - a:.1f}" height="{max(base - py, 0):.1f}" {fill}/>')
+        else:
+            places = [at(x, y) for x, y in line]
+            if len(places) > 1:
+                way = "L".join(f"{a:.1f} {b:.1f}" for a, b in places)
+                dash = ' stroke-dasharray="5 4"' if hollow else ""
+                out.append(f'<path d="M{way}" fill="none" stroke="{colour}" stroke-width="1.8"{dash}/>')
+            out += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3.5" {fill}/>' for a, b in places]
+        ly = top + 10 + 19 * i
+        out.append(f'<rect x="{width - right + 16}" y="{ly - 9}" width="10" height="10" {fill}/>'
+                   f'<text x="{width - right + 32}" y="{ly}">{safe(name)}</text>')
+    out.append(f'<text x="{(left + width - right) / 2}" y="{height - 12}" text-anchor="middle">{safe(p["x"])}</text>'
+               f'<text transform="translate(16 {(height - bottom + top) / 2}) rotate(-90)" text-anchor="middle">'
+               f'{safe(p["y"])}</text></svg>')
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("\n".join(out) + "\n")
+
+
+# ---- made data, for --tiny -------------------------------------------------------------------------------
+
+def made_trace(folder, n, epochs):
+    """Losses that fall, a few samples that stay hard: as a recorded training, but drawn."""
+    import numpy as np
+    if not os.path.isdir(folder):
+        os.makedirs(folder)
+        rng = np.random.default_rng(1)
+        hard = rng.gamma(0.7, 1.0, n)
+        loss = np.stack([hard * 0.8 ** e * rng.lognormal(0, 0.3, n) for e in range(epochs)]).astype("<f2")
+        np.save(os.path.join(folder, "train_loss.npy"), loss)
+        np.save(os.path.join(folder, "eval_loss.npy"), loss)
+        labels = rng.integers(0, 10, n)
+        np.save(os.path.join(folder, "labels.npy"), labels.astype("u1"))
+        at = rng.normal(0, 12, (10, 64))[labels] + rng.normal(0, 6, (n, 64))
+        np.save(os.path.join(folder, "emb000.npy"), np.clip(at, -127, 127).astype("i1"))
+    return folder
+
+
+def made_pictures(folder):
+    """8 x 8 pictures with one bright row, which is the class, as IDX files."""
+    import random
+    if not os.path.isdir(folder):
+        os.makedirs(folder)
+        rng = random.Random(1)
+        for prefix, n in (("train", 600), ("t10k", 100)):
+            labels = bytes(rng.randrange(4) for _ in range(n))
+            pixels = bytes(min(255, max(0, int(rng.gauss(150 if row == 2 * y else 60, 50))))
+                           for y in labels for row in range(8) for _ in range(8))
+            with open(os.path.join(folder, f"{prefix}-images-idx3-ubyte"), "wb") as f:
+                f.write(struct.pack(">IIII", 0x803, n, 8, 8) + pixels)
+            with open(os.path.join(folder, f"{prefix}-labels-idx1-ubyte"), "wb") as f:
+                f.write(struct.pack(">II", 0x801, n) + labels)
+    return folder

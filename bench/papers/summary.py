@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The headline claims of all papers on one page, from what the other scripts of this folder left in
+build/papers when they ran with --page.
+
+    bench/papers/summary.py            prints the table
+    bench/papers/summary.py --page     writes docs/results/papers.md
+    bench/papers/summary.py --again    and the pages and plots of the papers, from the same results
+"""
+import json
+import os
+import sys
+
+from beside import ROOT, count, shown, write_page, write_part
+
+# What abstracts and conclusions promise, for the papers that no script has measured yet.
+PROMISED = [
+    ("shade", "SHADE (FAST '23)", "shade.md", []),
+    ("hcst", "HCST", "svm-cache.md", []),
+    ("seneca", "Seneca (FAST '26)", "seneca.md", [
+        ("makespan of twelve jobs, against PyTorch (abstract)", "45.23 % less"),
+        ("the same (section 7.1, figure 10)", "to 45.23 %"),
+        ("throughput of several jobs (abstract)", "up to 3.45x"),
+        ("hits of three jobs, 20 % cached (figure 13)", "54 %")]),
+    ("impact", "ImpACT (TC '25)", "impact.md", [
+        ("training time, against the other systems (abstract)", "up to 3.5x"),
+        ("training time, against LRU (figure 12)", "up to 4.6x"),
+        ("hits, 20 % cached (figure 14)", "43 %"),
+        ("time to accuracy, hybrid against history (figure 16)", "1.3x")]),
+    ("spider", "SpiderCache (ICPP '25)", "spider.md", [
+        ("training time, against LRU (abstract)", "up to 2.33x, 2.21x on average"),
+        ("hits, against LRU (figure 14)", "up to 8.5x, 4.15x on average"),
+        ("top-1 on CIFAR-10, against random draws (table 5)", "81.4 % instead of 78.3 %")]),
+]
+
+
+def lines():
+    yield "| paper | claim | theirs | ours, by their method | | our best at equal storage bytes |"
+    yield "|---|---|---|---|---|---|"
+    done = []
+    for name, paper, page, promised in PROMISED:
+        link = f"[{paper}]({page})"
+        path = os.path.join(ROOT, "build", "papers", name + ".json")
+        if os.path.exists(path):
+            with open(path) as f:
+                result = json.load(f)
+            done.append((paper, count(result)))
+            for h in result["headlines"]:
+                c = h["claim"]
+                yield (f"| {link} | {h['label']} | {shown(c['theirs'], c['unit'])} | {shown(c['ours'], c['unit'])} | "
+                       f"{c['verdict']} | {h['best']} |")
+                link = ""
+        else:
+            for what, theirs in promised or [("", "")]:
+                yield f"| {link} | {what} | {theirs} | not measured | | not measured |"
+                link = ""
+    yield ""
+    for paper, c in done:
+        yield (f"- {paper}: {c['figures']} tables and figures in its evaluation, {c['with']} with a number of ours; "
+               f"{c['hold']} of {c['claims']} claims hold.")
+
+
+def main():
+    text = list(lines())
+    print("\n".join(text))
+    for name, *_ in PROMISED if "--again" in sys.argv[1:] else []:
+        path = os.path.join(ROOT, "build", "papers", name + ".json")
+        if os.path.exists(path):
+            with open(path) as f:
+                write_page(json.load(f))
+    if sys.argv[1:]:
+        write_part(os.path.join(ROOT, "docs", "results", "papers.md"), os.path.basename(__file__), text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
