@@ -34,9 +34,10 @@ static int change(uint8_t *data, size_t size) {
             free(part);
             continue;
         }
-        data[at] = how < sizeof odd ? odd[how]
-                   : how == 7       ? (uint8_t)(was + 1)
-                                    : (uint8_t)(was ^ 1u << draw(&chance) % 8);
+        uint64_t now = how < sizeof odd ? odd[how]
+                       : how == 7       ? was + 1u
+                                        : was ^ 1u << draw(&chance) % 8;
+        data[at] = (uint8_t)now;
         rc = LLVMFuzzerTestOneInput(data, size);
         data[at] = was;
     }

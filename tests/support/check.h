@@ -34,7 +34,8 @@ const char *check_folder(char out[256]);
 void check_folder_remove(const char *path);
 /* Writes a file, whole. */
 void check_write(const char *path, const void *bytes, size_t size);
-/* ../shared/data/NAME if this machine has it, else NULL: the caller skips. */
+/* ../shared/data/NAME if this machine has it and this build can read it, else NULL: the caller
+ * skips. */
 const char *check_shared(const char *name, char out[512]);
 
 #endif

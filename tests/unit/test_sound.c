@@ -281,9 +281,12 @@ static void damaged_files(void **state) {
 static void as_recorded(void **state) {
     (void)state;
     float out[4];
-    assert_int_equal(larder__sound_window(&(larder__sound){8000, 1, 4}, NULL, "", 0, 0, out),
+    larder__scratch *s = NULL;
+    check_ok(larder__scratch_open(&s));
+    assert_int_equal(larder__sound_window(&(larder__sound){8000, 1, 4}, s, "", 0, 0, out),
                      LARDER_E_UNSUPPORTED);
     assert_non_null(strstr(larder_errmsg(), "apt install libsndfile1-dev"));
+    larder__scratch_close(&s);
 }
 static void windows_are_parts(void **state) { (void)state; }
 static void damaged_files(void **state) { (void)state; }
