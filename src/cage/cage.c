@@ -42,6 +42,8 @@ typedef struct seat { /* what one scratch decodes by */
 
 /* ---- its text -------------------------------------------------------------------------------- */
 
+static const double LEAST_MEMORY = 1 << 20;
+
 static const larder_param params[] = {
     {"memory", "size", "1GiB", "that decoding a sample may take, beside its bytes and pixels", 0,
      0},
@@ -98,7 +100,12 @@ static int read_text(larder__cage *c, const char *text) {
     double memory = larder_args_number(&args, "memory");
     c->most = (larder__cage_limits){.memory = (uint64_t)memory,
                                     .seconds = larder_args_number(&args, "seconds")};
-    rc = find_program(c->program, larder_args_text(&args, "program"));
+    rc = memory < LEAST_MEMORY
+             ? larder__fail(LARDER_E_RANGE,
+                            "cage: memory=%.0f: no picture can be decoded in less "
+                            "than 1MiB, so all would be bad samples",
+                            memory)
+             : find_program(c->program, larder_args_text(&args, "program"));
     larder__args_free(&args);
     return rc;
 }

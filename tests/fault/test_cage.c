@@ -506,6 +506,8 @@ static void test_refused(void **state) {
     refused("program=/bin/true", LARDER_E_UNSUPPORTED, "/bin/true");
     refused("memry=1GiB", LARDER_E_ARGS, "memory");
     refused("seconds=0", LARDER_E_RANGE, "seconds");
+    refused("memory=0", LARDER_E_RANGE, "memory=0");
+    refused("memory=20", LARDER_E_RANGE, "1MiB"); /* 20 bytes: a unit was forgotten */
     refused("yes", LARDER_E_ARGS, "yes");
     larder_loader_conf c = conf_of("off");
     larder_loader *l = NULL;
