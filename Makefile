@@ -11,7 +11,7 @@ CONFIGURE = tools/configure.sh release
 BUILD = cmake --build build --parallel $(JOBS)
 PACKAGES = tools/install-packages.sh
 
-.PHONY: all core test check-long coverage simulate fuzz soak bench papers papers-full demo format lint docs \
+.PHONY: all core test check-long coverage simulate fuzz soak bench papers papers-full demo wheel deb dist format lint docs \
         install uninstall \
         clean help \
         configure build core-program
@@ -19,7 +19,7 @@ PACKAGES = tools/install-packages.sh
 all: build ## build/larder and the libraries beside it (what `make` alone does)
 
 build: configure
-	@$(BUILD) --target larder larder_shared larder_static
+	@$(BUILD) --target larder larder_manuals larder_shared larder_static
 
 configure:
 	@$(PACKAGES) build
@@ -59,9 +59,11 @@ bench: build ## benchmarks, as ratios against a peer in the same run
 	@tools/bench.sh
 
 papers: build ## tables and figures of five papers beside ours, into docs/results; papers-full takes longer
+	@$(PACKAGES) test
 	@tools/papers.sh
 
 papers-full: build ## the same with more epochs and seeds
+	@$(PACKAGES) test
 	@tools/papers.sh --full
 
 demo: ## trains on Fashion-MNIST through several caches and draws a report
@@ -69,6 +71,18 @@ demo: ## trains on Fashion-MNIST through several caches and draws a report
 	@$(CONFIGURE)
 	@$(BUILD) --target larder
 	@tools/demo.sh
+
+wheel: ## dist/larder-*.whl, which other distributions take; all libraries inside
+	@$(PACKAGES) build dist
+	@tools/wheel.sh dist
+
+deb: ## dist/*.deb: library, headers, program and service, Python module; clean by lintian
+	@$(PACKAGES) build dist
+	@tools/deb.sh dist
+
+dist: ## dist/: source archive, wheel and Debian packages of this commit, with checksums
+	@$(PACKAGES) build dist
+	@tools/dist.sh dist
 
 format: ## applies .clang-format
 	@tools/format.sh
@@ -80,7 +94,7 @@ lint: ## formatting, layers, style, cppcheck, clang-tidy, shellcheck
 docs: build ## writes the tables in docs that are generated
 	@tools/gen-docs.sh
 
-install: build ## into $(DESTDIR)$(PREFIX): program, libraries, headers, larder.pc
+install: build ## into $(DESTDIR)$(PREFIX): program, man pages, completion, libraries, headers, larder.pc
 	@umask 022 && DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 
 uninstall: ## removes what the last `make install` wrote
@@ -88,10 +102,11 @@ uninstall: ## removes what the last `make install` wrote
 	@while read -r file || [ "$$file" ]; do \
 	    rm -f "$(DESTDIR)$$file" && echo "removed $(DESTDIR)$$file"; \
 	done <build/install_manifest.txt
-	@rmdir "$(DESTDIR)$(PREFIX)/include/larder" 2>/dev/null || true
+	@sed -n 's|/larder/[^/]*$$|/larder|p' build/install_manifest.txt | sort -u | \
+	    while read -r folder; do rmdir "$(DESTDIR)$$folder" 2>/dev/null || true; done
 
 clean: ## removes all build output
-	rm -rf build
+	rm -rf build dist
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -103,8 +118,11 @@ CORE_CFLAGS ?= -O2
 CORE_DIR ?= build/core# another one for another compiler
 files_below = $(foreach f,$(wildcard $(1)/*),$(call files_below,$(f)) $(filter %.c,$(f)))
 CORE_SOURCES = $(call files_below,src)
-CORE_OBJECTS = $(patsubst src/%.c,$(CORE_DIR)/%.o,$(CORE_SOURCES)) $(CORE_DIR)/page_files.o
+CORE_OBJECTS = $(patsubst src/%.c,$(CORE_DIR)/%.o,$(CORE_SOURCES)) $(CORE_DIR)/page_files.o $(CORE_DIR)/code_files.o \
+               $(CORE_DIR)/shells_files.o
 CORE_PAGE = $(wildcard src/see/page/*)
+CORE_CODE = $(wildcard src/gpu/code/*)
+CORE_SHELLS = $(wildcard src/cli/shells/*)
 
 core: ## build/core/larder with a C compiler alone; optional parts are off
 	@command -v $(firstword $(CC)) >/dev/null || \
@@ -120,12 +138,20 @@ $(CORE_DIR)/larder: $(CORE_OBJECTS)
 	@$(CC) $(LDFLAGS) -Wl,--export-dynamic-symbol='larder_[a-z]*' -o $@ $(CORE_OBJECTS) \
 	    -lpthread -ldl -lm
 
-$(CORE_DIR)/page_files.c: tools/embed.c $(CORE_PAGE)
+$(CORE_DIR)/embed: tools/embed.c
 	@mkdir -p $(@D)
-	@$(CC) -o $(CORE_DIR)/embed tools/embed.c
-	@$(CORE_DIR)/embed $@ page $(CORE_PAGE)
+	@$(CC) -o $@ $<
 
-$(CORE_DIR)/page_files.o: $(CORE_DIR)/page_files.c
+$(CORE_DIR)/page_files.c: $(CORE_DIR)/embed $(CORE_PAGE)
+	@$< $@ see/page $(CORE_PAGE)
+
+$(CORE_DIR)/code_files.c: $(CORE_DIR)/embed $(CORE_CODE)
+	@$< $@ gpu/code $(CORE_CODE)
+
+$(CORE_DIR)/shells_files.c: $(CORE_DIR)/embed $(CORE_SHELLS)
+	@$< $@ cli/shells $(CORE_SHELLS)
+
+$(CORE_DIR)/%_files.o: $(CORE_DIR)/%_files.c
 	@$(CC) -std=gnu17 -Iinclude -Isrc $(CORE_CFLAGS) -c -o $@ $<
 
 $(CORE_DIR)/%.o: src/%.c

@@ -5,7 +5,7 @@
  *
  * The cases take turns; CPU time of the process, median and spread of the rounds. --open measures
  * opening the packed set instead: seconds and peak memory. --profile runs the packed case
- * alone, for a profiler; --epoch an epoch of it, by the clock on the wall. */
+ * alone and without a loader, for a profiler; --epoch an epoch of it, by the clock on the wall. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "source/source.h"
@@ -218,7 +218,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (o.profile) {
-        rate only = through_loader(o.packed, LARDER_PARTS_READ, o.samples);
+        rate only = one_by_one(o.packed, false, o.samples);
         printf("%.0f samples/core-s, %.0f bytes a sample\n", only.samples, only.bytes);
         return 0;
     }

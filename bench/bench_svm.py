@@ -270,6 +270,15 @@ def shapes(_):
             compare(f"fit {rows} rows x {features} features x {classes} classes, C = {C}, {len(some)} times",
                     lambda: [theirs.SVC(C=C).fit(X, y) for _ in some],
                     lambda: [ours.SVC(C=C, n_jobs=1).fit(X, y) for _ in some])
+    sets = {f"blobs at {apart}": blobs(15000, 16, 26, apart) for apart in (0.8, 1.2)}
+    if os.environ.get("LARDER_LETTER"):  # UCI's letters as LIBSVM text
+        from sklearn.datasets import load_svmlight_file
+        X, y = load_svmlight_file(os.environ["LARDER_LETTER"])
+        sets["letter"] = X.toarray()[-15000:], y[-15000:]
+    for name, (X, y) in sets.items():
+        for C in 1, 10, 100:
+            compare(f"fit 15000 rows of {name}, 26 classes, C = {C}", lambda: theirs.SVC(C=C).fit(X, y),
+                    lambda: ours.SVC(C=C, n_jobs=1).fit(X, y), 3)
     for features, classes in ((4, 3), (16, 2), (16, 26), (100, 2), (100, 10), (784, 10)):
         X, y = blobs(12000, features, classes, 0.3)
         a, b = theirs.SVC(), ours.SVC(n_jobs=1)

@@ -51,33 +51,50 @@ def write_idx(folder, n):
             f.write(struct.pack(">II", 0x801, count) + labels)
 
 
-class Daemon:
+class Server:
+    """A daemon, or a Redis of its own."""
+
     def __init__(self, o, folder):
-        self.path = f"{folder}/s"
-        self.p = subprocess.Popen([o.larder, "serve", "--socket", self.path, "--cache", "256MiB",
-                                   "--quiet"], stdout=subprocess.PIPE, text=True)
-        self.p.stdout.readline()
+        self.via, self.path = o.via, f"{folder}/s"
+        command = [o.larder, "serve", "--socket", self.path, "--cache", "256MiB", "--quiet"]
+        if o.via == "redis":
+            command = ["redis-server", "--port", "0", "--unixsocket", self.path, "--save", "", "--dir", folder]
+        self.p = subprocess.Popen(command, stdout=subprocess.PIPE if o.via == "daemon" else subprocess.DEVNULL, text=True)
+        if o.via == "daemon":
+            self.p.stdout.readline()
+        for _ in range(400):
+            if os.path.exists(self.path):
+                break
+            time.sleep(0.02)
+
+    def cache(self, share):
+        if self.via == "daemon":
+            return f"unix:{self.path}?budget={share}"
+        return f"redis+unix://{self.path}?budget={share}&shared=compare"
 
     def end(self):
         self.p.terminate()
-        self.p.stdout.close()
+        if self.p.stdout:
+            self.p.stdout.close()
         _, _, used = os.wait4(self.p.pid, 0)
         self.p.returncode = 0
         return used.ru_utime + used.ru_stime
 
 
-def start(o, folder, daemon, way, together, seed, kind, epochs, out):
+def start(o, folder, server, way, together, seed, kind, epochs, out):
     """`together`: jobs that run at the same time, for each one's part of storage."""
     recipe, shared = {**WAYS, **STREAM}[way]
     cache = f"{o.cache:g}%"  # alone: more memory in all than the others have
     if shared:
-        cache = f"unix:{daemon.path}?budget={cache}"
-    return subprocess.Popen(
-        [o.larder, "train", folder, "--recipe", recipe, "--cache", cache, "--seed", str(seed),
-         "--epochs", str(epochs), "--net", kind[0], "--batch", str(kind[1]), "--threads", "1",
-         "--ahead", str(o.ahead),
-         "--slow", f"bandwidth={o.bandwidth / together:g}MiB", "--test", "none", "--json", "--quiet"],
-        stdout=open(out, "w"), stderr=subprocess.DEVNULL)
+        cache = server.cache(cache)
+    words = [o.larder, "train", folder, "--recipe", recipe, "--cache", cache, "--seed", str(seed),
+             "--epochs", str(epochs), "--net", kind[0], "--batch", str(kind[1]), "--threads", "1",
+             "--ahead", str(o.ahead), "--test", "none", "--json", "--quiet"]
+    if o.bandwidth:
+        words += ["--slow", f"bandwidth={o.bandwidth / together:g}MiB"]
+    if o.pace:
+        words += ["--pace", o.pace]
+    return subprocess.Popen(words, stdout=open(out, "w"), stderr=subprocess.DEVNULL)
 
 
 def run(o, way, jobs, together, epochs, kinds=None, seed=0, first=1):
@@ -85,7 +102,7 @@ def run(o, way, jobs, together, epochs, kinds=None, seed=0, first=1):
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="larder-compare-") as folder:
         write_idx(folder, o.samples)
-        daemon = Daemon(o, folder)
+        server = Server(o, folder)
         running, cpu, files, load = {}, 0.0, [], os.getloadavg()[0]
         began = time.monotonic()
 
@@ -93,7 +110,7 @@ def run(o, way, jobs, together, epochs, kinds=None, seed=0, first=1):
             pid, status, used = os.wait4(-1, 0)
             running.pop(pid, None)
             if status:
-                for p in [*running.values(), daemon.p]:  # nobody else would end them
+                for p in [*running.values(), server.p]:  # nobody else would end them
                     p.terminate()
                 raise RuntimeError(f"{way}: a job ended with {status}")
             return used.ru_utime + used.ru_stime
@@ -101,23 +118,25 @@ def run(o, way, jobs, together, epochs, kinds=None, seed=0, first=1):
             while len(running) == together:
                 cpu += one_ends()
             files.append(f"{folder}/job{i}")
-            p = start(o, folder, daemon, way, together, i + first,
-                      kinds[i] if kinds else ("mlp", 128), epochs, files[-1])
+            p = start(o, folder, server, way, together, i + first,
+                      kinds[i] if kinds else (o.net, o.batch), epochs, files[-1])
             running[p.pid] = p
             if kinds:
                 time.sleep(rng.expovariate(4))  # they do not come at the same time
         while running:
             cpu += one_ends()
         seconds = time.monotonic() - began
-        cpu += daemon.end()
+        cpu += server.end()
         lines = [[json.loads(x) for x in open(f)] for f in files]
     flat = [e for job in lines for e in job]
+    mid = [e for job in lines for e in job[len(job) // 4:max(len(job) * 3 // 4, 1)]]
     served = sum(e["served"] for e in flat)
     sums = {k: sum(e[k] for e in flat) for k in ("hits", "substitutes", "repeats", "misses", "background_reads")}
     return {"seconds": seconds, "cpu": cpu, "load": load, "served": served, **sums,
             "reads": sum(e["storage_bytes"] for e in flat) / (served * SIDE * SIDE),
             "warm_reads": sum(e["storage_bytes"] for j in lines for e in j[1:]) / max(
                 1, sum(e["served"] for j in lines for e in j[1:]) * SIDE * SIDE),
+            "mid_reads": sum(e["storage_bytes"] for e in mid) / max(1, sum(e["served"] for e in mid) * SIDE * SIDE),
             "first": statistics.fmean(job[0]["seconds"] for job in lines),
             "stable": statistics.fmean(job[-1]["seconds"] for job in lines),
             "rate": served / seconds,
@@ -126,6 +145,9 @@ def run(o, way, jobs, together, epochs, kinds=None, seed=0, first=1):
 
 
 def pieces():
+    """What is compared. Pieces of "many" are seneca alone, up to eight jobs: for --pace."""
+    for jobs in (1, 2, 4, 8):
+        yield f"many:{jobs}:seneca", ("seneca", jobs, jobs, 12)
     for jobs in (1, 2, 3, 4):
         for way in WAYS:
             yield f"jobs:{jobs}:{way}", (way, jobs, jobs, 3)
@@ -176,10 +198,14 @@ def main():
     ask.add_argument("--out", required=True)
     ask.add_argument("--tables", action="store_true")
     ask.add_argument("--samples", type=int, default=6000)
-    ask.add_argument("--bandwidth", type=float, default=2, help="MiB/s of all jobs together")
+    ask.add_argument("--bandwidth", type=float, default=2, help="MiB/s of all jobs together; 0: as it comes")
     ask.add_argument("--cache", type=float, default=20, help="percent of the data set")
     ask.add_argument("--ahead", type=int, default=8, help="batches read ahead, of 47 an epoch: with 16 a "
                      "third of it is decided before anything is read, with 4 jobs wait for each other")
+    ask.add_argument("--via", choices=["daemon", "redis"], default="daemon", help="what carries the shared cache")
+    ask.add_argument("--pace", help="a step's time, as 4ms")
+    ask.add_argument("--net", default="mlp")
+    ask.add_argument("--batch", type=int, default=128)
     ask.add_argument("--only", default="", help="pieces whose name contains this")
     ask.add_argument("--larder", default=os.path.join(ROOT, "build", "larder"))
     o = ask.parse_args()
@@ -194,6 +220,7 @@ def main():
         with open(o.out, "a") as f:
             f.write(json.dumps(done[name]) + "\n")
         print(f"{name}: {done[name]['seconds']:.1f} s, {done[name]['reads']:.2f} reads a sample, "
+              f"{done[name]['mid_reads']:.4f} in the middle half of the epochs, "
               f"{done[name]['cpu']:.1f} CPU s", file=sys.stderr, flush=True)
     if done:
         print_tables(done)

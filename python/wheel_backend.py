@@ -29,7 +29,8 @@ def version():
     return re.search(r'#define LARDER_VERSION "([^"]+)"', text).group(1)
 
 
-def tag():
+def local_tag():
+    """Of a wheel for this machine and its like. tools/bundle.py makes one for other distributions."""
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     return f"py3-none-{platform}"
 
@@ -65,10 +66,12 @@ def build_cmake(folder):
 def build_core(folder):
     """Without CMake: one compiler, file after file, the optional parts off."""
     cc = os.environ.get("CC", "cc")
-    embed, page = folder / "embed", folder / "page_files.c"
+    embed = folder / "embed"
     run([cc, "-o", embed, ROOT / "tools" / "embed.c"])
-    run([embed, page, "page", *sorted((ROOT / "src" / "see" / "page").iterdir())])
-    sources = [*sorted((ROOT / "src").rglob("*.c")), page]
+    sources = sorted((ROOT / "src").rglob("*.c"))
+    for carried in ("see/page", "gpu/code", "cli/shells"):  # as in CMakeLists.txt
+        sources.append(folder / f"{Path(carried).name}_files.c")
+        run([embed, sources[-1], carried, *sorted((ROOT / "src" / carried).iterdir())])
     flags = [*FLAGS, *os.environ.get("CFLAGS", "").split()]
     objects = []
     running = []
@@ -83,8 +86,8 @@ def build_core(folder):
     inside = [o for s, o in objects if s.parent.name != "cli"]
     library, program = folder / "liblarder.so", folder / "larder"
     exports = f"-Wl,--version-script={ROOT / 'src' / 'exports.map'}"
-    run([cc, "-shared", exports, "-o", library, *inside, "-lpthread", "-lm"])
-    run([cc, "-o", program, *[o for _, o in objects], "-lpthread", "-lm"])
+    run([cc, "-shared", exports, "-o", library, *inside, "-lpthread", "-ldl", "-lm"])
+    run([cc, "-o", program, *[o for _, o in objects], "-lpthread", "-ldl", "-lm"])
     return library, program
 
 
@@ -112,58 +115,51 @@ def digest(data):
     return "sha256=" + raw.decode()
 
 
-class Wheel:
-    def __init__(self, path):
-        self.zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
-        self.records = []
-
-    def add(self, name, data, executable=False):
-        info = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))  # the same wheel from the same files
-        info.external_attr = (0o100755 if executable else 0o100644) << 16
-        info.compress_type = zipfile.ZIP_DEFLATED
-        self.zip.writestr(info, data)
-        self.records.append((name, digest(data), len(data)))
-
-    def close(self, info):
-        name = f"{info}/RECORD"
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows(self.records + [(name, "", "")])
-        self.zip.writestr(zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0)), out.getvalue())
-        self.zip.close()
-
-
 INFO = f"{NAME}-{version()}.dist-info"
 
 
-def info_files():
-    return {
+def info_files(tag):
+    files = {
         "METADATA": metadata().encode(),
         "WHEEL": (
-            "Wheel-Version: 1.0\nGenerator: larder\nRoot-Is-Purelib: false\n"
-            f"Tag: {tag()}\n"
+            f"Wheel-Version: 1.0\nGenerator: larder\nRoot-Is-Purelib: false\nTag: {tag}\n"
         ).encode(),
         "entry_points.txt": b"[console_scripts]\nlarder = larder.__main__:main\n",
         "licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
     }
+    return {f"{INFO}/{name}": data for name, data in files.items()}
 
 
-def write_wheel(directory, editable=False):
-    name = f"{NAME}-{version()}-{tag()}.whl"
-    wheel = Wheel(Path(directory) / name)
-    if editable:  # the tree itself; its build/ has the library
-        wheel.add(f"{NAME}.pth", f"{ROOT / 'python'}\n".encode())
-    else:
-        for file in sorted((ROOT / "python" / NAME).rglob("*")):
-            if file.suffix in (".py", ".typed") and "__pycache__" not in file.parts:
-                wheel.add(str(file.relative_to(ROOT / "python")), file.read_bytes())
-        with tempfile.TemporaryDirectory(prefix="larder-wheel-") as folder:
-            library, program = build(Path(folder))
-            wheel.add(f"{NAME}/liblarder.so", Path(library).resolve().read_bytes(), True)
-            wheel.add(f"{NAME}/bin/larder", Path(program).resolve().read_bytes(), True)
-    for file, data in info_files().items():
-        wheel.add(f"{INFO}/{file}", data)
-    wheel.close(INFO)
-    return name
+def package_files():
+    """The modules, without what is compiled."""
+    files = sorted((ROOT / "python" / NAME).rglob("*"))
+    return {
+        str(file.relative_to(ROOT / "python")): file.read_bytes()
+        for file in files
+        if file.suffix in (".py", ".typed") and "__pycache__" not in file.parts
+    }
+
+
+def add(archive, name, data):
+    """A file that begins as ELF is a program or a library."""
+    info = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))  # the same wheel from the same files
+    info.external_attr = (0o100755 if data[:4] == b"\x7fELF" else 0o100644) << 16
+    info.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(info, data)
+
+
+def write_wheel(directory, files, tag):
+    """Leaves a wheel of these files, by name; gives its own name."""
+    files = {**files, **info_files(tag)}
+    records = [(name, digest(data), len(data)) for name, data in files.items()]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(records + [(f"{INFO}/RECORD", "", "")])
+    files[f"{INFO}/RECORD"] = out.getvalue().encode()
+    wheel = f"{NAME}-{version()}-{tag}.whl"
+    with zipfile.ZipFile(Path(directory) / wheel, "w") as archive:
+        for name, data in files.items():
+            add(archive, name, data)
+    return wheel
 
 
 # ---- what pip calls ---------------------------------------------------------------------------
@@ -183,8 +179,8 @@ def get_requires_for_build_editable(config_settings=None):
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
     """So that pip looks for what larder requires before it compiles for a minute."""
-    for file, data in info_files().items():
-        path = Path(metadata_directory) / INFO / file
+    for file, data in info_files(local_tag()).items():
+        path = Path(metadata_directory) / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     return INFO
@@ -194,11 +190,19 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    return write_wheel(wheel_directory)
+    with tempfile.TemporaryDirectory(prefix="larder-wheel-") as folder:
+        library, program = build(Path(folder))
+        files = {
+            **package_files(),
+            f"{NAME}/liblarder.so": Path(library).resolve().read_bytes(),
+            f"{NAME}/bin/larder": Path(program).resolve().read_bytes(),
+        }
+    return write_wheel(wheel_directory, files, local_tag())
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    return write_wheel(wheel_directory, editable=True)
+    """The tree itself; its build/ has the library."""
+    return write_wheel(wheel_directory, {f"{NAME}.pth": f"{ROOT / 'python'}\n".encode()}, local_tag())
 
 
 def sdist_files():

@@ -10,8 +10,8 @@ import re
 import subprocess
 import sys
 
-MOST_WORDS = 19000  # of docs/guide and the index together, as wc -w counts; but for what is made by a command:
-MADE = "docs/guide/plugins.md"
+MOST_WORDS = 20000  # of docs/guide and the index together, as wc -w counts; but for what is made by a command:
+MADE = ("docs/guide/plugins.md", "docs/guide/environment.md")
 HERE = os.path.dirname(os.path.abspath(__file__))
 LINK = re.compile(r"\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)\)")
 NAMED = re.compile(r"\bdocs/[\w./-]+\.(?:md|svg|png)\b")
@@ -110,7 +110,7 @@ def main():
         wrong.append("there is no docs/index.md")
     wrong += check_names(f for f in tracked() if not f.startswith(("docs/", "tests/fuzz/corpus/")))
     words = sum(len(texts[p].split()) for p in pages
-                if p != MADE and (p.startswith("docs/guide/") or p == "docs/index.md"))
+                if p not in MADE and (p.startswith("docs/guide/") or p == "docs/index.md"))
     if words > MOST_WORDS:
         wrong.append(f"docs/guide and docs/index.md have {words} words, more than {MOST_WORDS}")
     print("\n".join(wrong) if wrong else f"docs: {len(pages)} pages, guides of {words} words")

@@ -26,14 +26,15 @@ disk:   base plugins cache shared
 unix:   base plugins cache shared plan see
 crew:   base
 cage:   base plugins stage
-loader: base plugins plan see shared unix redis disk source stage cache signal sample tape cage
-svm:    base plugins cache source see
+gpu:    base
+loader: base plugins plan see shared unix redis disk source stage cache signal sample tape cage gpu
+svm:    base plugins cache source see gpu
 sim:    base plugins shared source cache signal sample loader svm tape
 pack:   base plugins source stage
 profile: base plugins shared source stage cache plan unix redis disk loader
 train:  base plugins source stage cache signal sample loader report
 report: base tape
-cli:    base plugins shared source stage cage cache signal sample plan see unix redis disk loader svm sim profile train report pack tape
+cli:    base plugins shared source stage cage gpu cache signal sample plan see unix redis disk loader svm sim profile train report pack tape
 TABLE
 }
 

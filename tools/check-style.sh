@@ -30,7 +30,7 @@ tab=$(printf '\t')
         echo "$file: a blank in a file name"
         bad=1
     done
-    none "a tab" "$tab" $(echo "$files" | grep -v '\(^\|/\)Makefile$')
+    none "a tab" "$tab" $(echo "$files" | grep -v -e '\(^\|/\)Makefile$' -e '^debian/rules$')
     none "a blank at the end" '[[:space:]]$' $files
     none "over 100 columns" '^.{101}' $(of '\.([ch]|def)$')
     # The patterns are written so that they do not find themselves.

@@ -17,21 +17,19 @@ cmake --build build/coverage --parallel "$(nproc 2>/dev/null || echo 2)" >build/
 }
 [ "${KEEP:-}" ] || rm -rf "$top/raw"
 rm -rf "$top/html"
-# One file a program, mapped by all its processes (%c), so that killed ones count too.
-export LLVM_PROFILE_FILE="$top/raw/%c%m.profraw"
 bad=0
 (cd build/coverage && ctest --output-on-failure --parallel 4 --label-exclude '^(long|headers)$' \
     --exclude-regex '^test_(contributing|docs|install|tools|py_wheel)$' "$@") || bad=1
-unset LLVM_PROFILE_FILE
 llvm-profdata merge --sparse "$top"/raw/*.profraw -o "$top/tests.profdata"
 
-# The library has all of src/ but the commands, which are in the program.
+# The library has all of src/ but the commands, which are in the program. Files are not chosen here, as a
+# compiler's cache may have written their names from another folder; the table takes those of src/.
 objects="build/coverage/larder --object build/coverage/liblarder.so"
 # shellcheck disable=SC2086 # several words
 report() { # command of llvm-cov, options
     what=$1
     shift
-    llvm-cov "$what" $objects --instr-profile="$top/tests.profdata" "$@" src
+    llvm-cov "$what" $objects --instr-profile="$top/tests.profdata" "$@"
 }
 report show --format=html --output-dir="$top/html" --show-branches=count >/dev/null
 report export --summary-only --format=text >"$top/summary.json"

@@ -1,7 +1,8 @@
 /* Files as C, for programs that carry them along. A program of its own, so that a C compiler is all
  * that is needed to build.
  *
- *     embed OUT.c NAME FILE...      defines larder__NAME_files as src/see/page.h declares it */
+ *     embed OUT.c FOLDER/NAME FILE...   defines larder__NAME_files as src/FOLDER/NAME.h declares it
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,8 +28,8 @@ static int put_file(FILE *to, const char *path, int number) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 4) {
-        fprintf(stderr, "usage: embed OUT.c NAME FILE...\n");
+    if (argc < 3) {
+        fprintf(stderr, "usage: embed OUT.c FOLDER/NAME FILE...\n");
         return 2;
     }
     FILE *to = fopen(argv[1], "w");
@@ -37,10 +38,10 @@ int main(int argc, char **argv) {
         return 1;
     }
     int bad = 0;
-    fprintf(to, "/* Made by tools/embed.c. */\n#include \"see/%s.h\"\n", argv[2]);
+    fprintf(to, "/* Made by tools/embed.c. */\n#include \"%s.h\"\n", argv[2]);
     for (int i = 3; i < argc; i++)
         bad |= put_file(to, argv[i], i);
-    fprintf(to, "\nconst larder__%s_file larder__%s_files[] = {\n", argv[2], argv[2]);
+    fprintf(to, "\nconst larder__%s_file larder__%s_files[] = {\n", base(argv[2]), base(argv[2]));
     for (int i = 3; i < argc; i++)
         fprintf(to, "    {\"%s\", file%d, sizeof file%d - 1},\n", base(argv[i]), i, i);
     fprintf(to, "    {NULL, NULL, 0}};\n");

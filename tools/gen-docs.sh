@@ -1,18 +1,25 @@
 #!/bin/sh
-# Writes docs/guide/plugins.md, the table of all plug-ins with their parameters, from the same list
-# that `larder list` prints. --check only compares.
+# Writes the pages of docs that the program itself prints: docs/guide/plugins.md, all plug-ins with
+# their parameters, and docs/guide/environment.md, all environment variables. --check only compares.
 set -eu
 cd "$(dirname "$0")/.."
 larder=${LARDER:-build/larder}
+how=${1:-}
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT
-"$larder" list --markdown >"$new"
-if [ "${1:-}" = --check ]; then
-    diff -u docs/guide/plugins.md "$new" || {
-        echo "docs/guide/plugins.md is out of date; run make docs" >&2
+page() { # FILE WORDS...
+    file=$1
+    shift
+    "$larder" "$@" >"$new"
+    if [ "$how" != --check ]; then
+        mkdir -p "$(dirname "$file")"
+        cat "$new" >"$file"
+        return
+    fi
+    diff -u "$file" "$new" || {
+        echo "$file is out of date; run make docs" >&2
         exit 1
     }
-else
-    mkdir -p docs/guide
-    cat "$new" >docs/guide/plugins.md
-fi
+}
+page docs/guide/plugins.md list --markdown
+page docs/guide/environment.md help environment --markdown

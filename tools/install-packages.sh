@@ -9,7 +9,7 @@
 # --strict   fails when something stays missing; without it the command to run is named and the
 #            script ends with 0, since every library is optional
 #
-# Groups: build test lint long demo bench all, and two that are not part of all: coverage, for make
+# Groups: build test lint long demo bench dist all, and two that are not part of all: coverage, for make
 # coverage; peers, servers that some of the long tests compare with where they are installed
 set -eu
 
@@ -35,11 +35,13 @@ packages() {
     bench) echo "redis-server memcached python3 python3-numpy python3-pil python3-torch
         python3-torchvision
         nginx-light|nginx=nginx curl=curl fio=fio" ;;
+    dist) echo "patchelf=patchelf binutils=objdump debhelper=dh dh-python=dh_python3 fakeroot=fakeroot lintian=lintian python3 python3-venv
+        systemd=systemd-analyze dpkg-dev=dpkg-buildpackage git=git" ;;
     coverage) echo "clang=clang llvm=llvm-cov libclang-rt-dev|libclang-rt-14-dev" ;;
     peers) echo "radosgw=radosgw ceph-mon=ceph-mon ceph-osd=ceph-osd ceph-common=ceph
         python3-botocore" ;;
-    all) for group in build test lint long demo bench; do packages $group; done ;;
-    *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench all coverage peers" >&2
+    all) for group in build test lint long demo bench dist; do packages $group; done ;;
+    *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench dist all coverage peers" >&2
         return 2 ;;
     esac
 }

@@ -7,7 +7,7 @@ cd "$root"
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1 && [ -e .git ]; then
     git ls-files --cached --others --exclude-standard -- "$@"
 else
-    find . -type f ! -path './build/*' ! -path './report/*' ! -path '*/__pycache__/*' |
+    find . -type f ! -path './build/*' ! -path './report/*' ! -path './dist/*' ! -path './.git/*' ! -path '*/__pycache__/*' |
         sed 's|^\./||' |
         if [ $# -eq 0 ]; then cat; else
             while read -r file; do

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from paper_nets import PAPER_NETS
+
 
 class Block(nn.Module):
     def __init__(self, inside, out, stride):
@@ -111,7 +113,7 @@ class ConvNeXt(nn.Module):
         return self.last(e), e
 
 
-NETS = {"resnet18": ResNet18, "vit": ViT, "convnext": ConvNeXt}
+NETS = {"resnet18": ResNet18, "vit": ViT, "convnext": ConvNeXt, **PAPER_NETS}
 
 
 def rate_at(done, top, warm=2 / 30):

@@ -8,10 +8,14 @@ paper's own case; accuracy is of closed loops (`larder train` on Fashion-MNIST).
 which waits for storage alone: once by all bytes read, and once by misses alone, as if packages of unimportant
 samples came for nothing. The second is the most that the method can gain over the same storage.
 """
+import os
 import statistics
 import sys
 
-from beside import Bench, claim, figure, plot
+import ranked
+from beside import ROOT, Bench, Paced, claim, figure, plot
+
+sys.path.insert(0, os.path.join(ROOT, "bench"))
 
 # The paper's systems as recipes.
 SYSTEMS = {"Default": "lru", "Base": "base", "Quiver": "quiver", "CoorDL": "minio", "iLFU": "impact:policy=lfu",
@@ -60,16 +64,20 @@ class Trace:
         return over(self.of(by, than, cache), self.of(by, recipe, cache))
 
 
-def on_trace(t):
+def on_trace(t, clock):
     twelve = []
     for name, theirs in FIGURE_12.items():
         twelve.append(claim(f"against {name}, by misses", theirs, t.faster("impact", SYSTEMS[name], by="misses"), "x"))
         twelve.append(claim(f"against {name}, by bytes", theirs, t.faster("impact", SYSTEMS[name]), "x"))
+    bare = "impact:full_every=0"
+    twelve += [claim("without `full_every`, against Default, by misses", 4.6, t.faster(bare, "lru", by="misses"), "x"),
+               claim("without `full_every`, against CoorDL, by misses", 3.5, t.faster(bare, "minio", by="misses"), "x")]
+    twelve += clock
     f12 = figure("Figure 12", "training time an epoch, CIFAR-10, at most over four models", twelve,
                  how="larder sim --trace TRACE --epochs 30 --cache 20% --seed S --json --recipe lru,base,quiver,minio,impact:policy=lfu,icache,impact",
-                 note="Epochs 15 to 29. All that ImpACT spares: some samples are not trained on, a fifth is cached, and misses of unimportant "
-                      "ones are made up for by packages, which are free when misses alone are counted. More than that has to come from elsewhere; iCache, "
-                      "which has all of it but the evaluation, is not 2.5 times slower.",
+                 note="Epochs 15 to 29. *By misses*: packages of unimportant samples are free, so it is the most that can be gained over the same "
+                      "storage; `full_every=0` trains on a selection in every epoch, as the paper says, where iCache's code trains on all in every third. "
+                      "*By the clock*: steps of a GPU (3 ms a batch of 128, both slowed twice), throttled storage.",
                  plot=plot("ImpACT, figure 12: times an epoch takes as long", "", "times as long as ImpACT", {
                      "paper": [(i, v) for i, v in enumerate(FIGURE_12.values())],
                      "ours, by misses": [(i, statistics.mean(t.faster("impact", SYSTEMS[n], by="misses"))) for i, n in enumerate(FIGURE_12)],
@@ -89,8 +97,7 @@ def on_trace(t):
         claim("All: hits and stand-ins", 43.0, t.hits("impact"), "%"),
         claim("All: hits alone", "no number", t.own("impact"), "%"),
     ], how="larder sim --trace TRACE … --recipe base,impact:policy=lru,impact:low=read,impact",
-        note="A sample is asked for once an epoch at most, so that 20 % of the data can hit no more than 20 of some 90 % that are asked for; "
-             "37 % would need a selection of half of the data. The stand-ins make up the published rate of All.",
+        note="A sample is asked for once an epoch at most, so that 20 % of the data can hit no more than 20 of some 90 % that are asked for.",
         plot=plot("ImpACT, figure 14: hit rate of the parts", "", "hits and stand-ins, %", {
             "paper": [(2, 37), (3, 43)], "ours": [(i, statistics.mean(t.hits(r))) for i, r in enumerate(PARTS.values())]},
             bars=True, ticks=list(PARTS)))
@@ -109,8 +116,7 @@ def on_trace(t):
         twenty.append(claim(f"speed-up, {c} % cached; ours by misses", fast, t.faster("impact", "lru", c, "misses"), "x"))
     f20 = figure("Figure 20", "over cache sizes, ShuffleNet on CIFAR-10", twenty,
                  how="larder sim --trace TRACE … --cache 20%,40%,60%,80% --recipe lru,impact",
-                 note="The published hit rates come out, stand-ins counted as hits; LRU's too. By misses the gain grows without "
-                      "bound as the cache does; the paper's levels off where training itself is what takes time.",
+                 note="Stand-ins counted as hits.",
                  plot=plot("ImpACT, figure 20: hit rate over cache size", "cached share of the data, %", "hits and stand-ins, %", {
                      "paper ImpACT": [(c, v[1]) for c, v in FIGURE_20.items()], "paper Default": [(c, v[2]) for c, v in FIGURE_20.items()],
                      "impact": [(c, statistics.mean(t.hits("impact", c))) for c in FIGURE_20],
@@ -172,21 +178,19 @@ def in_training(b, loops):
         claim("top-1 lost by Base, mean over models", 0.5, loops.below("base"), "points", digits=2, holds=statistics.mean(loops.below("base")) < 0.8),
         claim("top-5 lost by ImpACT, ResNet-18", 0.01, loops.below("impact", what="top5"), "points", digits=2,
               holds=abs(statistics.mean(loops.below("impact", what="top5"))) < 0.2)],
-        how=words + "lru,base,impact    # one each", note="Fashion-MNIST, a perceptron: the paper promises at most one point lost; the first "
-        "epochs of ImpACT are its warm-up, so that a short training hardly differs.")
+        how=words + "lru,base,impact    # one each", note="Fashion-MNIST, a perceptron: the paper promises at most one point lost.", caching=False)
     curves = {n: [(e, 100 * statistics.mean(run[e]["top5"] for run in loops.get(r))) for e in range(loops.epochs)]
               for n, r in (("Default", "lru"), ("ImpACT", "impact"))}
     apart = [max(abs(a["top5"] - d["top5"]) * 100 for a, d in zip(x, y)) for x, y in zip(loops.get("impact"), loops.get("lru"))]
     f11 = figure("Figure 11", "top-5 accuracy over epochs", [
         claim("curves apart at most", "closely matched", apart, "points", digits=2, holds=statistics.mean(apart) < 1)],
-        plot=plot("ImpACT, figure 11: top-5 accuracy over epochs", "epoch", "top-5 accuracy, %", curves))
+        plot=plot("ImpACT, figure 11: top-5 accuracy over epochs", "epoch", "top-5 accuracy, %", curves), caching=False)
     target = b.pick(0.4, 0.88, 0.89)
     need = {e: loops.until("impact" if e == "hybrid" else f"impact:eval={e}", target) for e in ("hybrid", "history", "realtime")}
     f16 = figure("Figure 16", "time to an accuracy", [
         claim(f"hybrid against history, bytes to {100 * target:g} %", 1.3, over(need["history"], need["hybrid"]), "x"),
         claim(f"hybrid against realtime, bytes to {100 * target:g} %", "up to 3.7", over(need["realtime"], need["hybrid"]), "x",
-              holds=statistics.mean(over(need["realtime"], need["hybrid"])) > 1)],
-        note="History selects from the second epoch on, hybrid after its warm-up: it reads more before it knows more.")
+              holds=statistics.mean(over(need["realtime"], need["hybrid"])) > 1)],)
     t3 = figure("Table III", "accuracy by who may stand in", [
         claim("top-1 lost, important ones stand in (ST_HC), ResNet-18", 0.81, loops.below("impact:low=high"), "points", digits=2,
               holds="" if b.tiny else None),
@@ -194,8 +198,79 @@ def in_training(b, loops):
               holds="" if b.tiny else None),
         claim("ST_HC below ST_LC", "0.25, 0.23", [a - c for a, c in zip(loops.last("impact"), loops.last("impact:low=high"))], "points",
               digits=2)],
-        how=words + "impact,impact:low=high,lru    # one each", note="Differences are within the spread of seeds here.")
+        how=words + "impact,impact:low=high,lru    # one each", caching=False)
     return t1, f11, f16, t3
+
+
+def by_the_clock(b, paced):
+    """Claims of figure 12, and figures 19 and 22."""
+    late = "impact:full_every=0"
+    twelve = [claim(f"by the clock: against {name}", theirs, paced.faster("impact", SYSTEMS[name]), "x")
+              for name, theirs in (("Default", 4.6), ("CoorDL", 3.5))]
+    twelve += [claim("by the clock, storage sixteen times slower, without `full_every`: against CoorDL", 3.5,
+                     paced.faster(late, "minio", times=16), "x"),
+               claim("by the clock, the same: against Default", 4.6, paced.faster(late, "lru", times=16), "x")]
+    few, many = b.pick((2, 4), (2, 16), (2, 16))
+    fast = {w: paced.faster("impact", "lru", slow="latency=20ms", more=("--inflight", w)) for w in (few, many)}
+    stall = {w: paced.stalled("lru", slow="latency=20ms", more=("--inflight", w)) for w in (few, many)}
+    f19 = figure("Figure 19", "over the number of workers, ResNet-18", [
+        claim(f"against Default, {few} reads under way at once (workers)", 3.9, fast[few], "x"),
+        claim(f"against Default, {many}", 1.2, fast[many], "x"),
+        claim(f"Default's share of time waiting for data, {few}", 96.7, stall[few], "%"),
+        claim(f"Default's share of time waiting for data, {many}", 28.9, stall[many], "%"),
+        claim("the gain falls as more is read at once", "yes", over(fast[few], fast[many]), "x",
+              holds=statistics.mean(over(fast[few], fast[many])) > 1)],
+        clock=True, how=f"larder train some … --slow latency=20ms --inflight {few}    # and {many}",
+        note="A worker of PyTorch has one read under way; here `--inflight` says how many are, and each takes 20 ms.")
+    disk = {"SSD (storage twice as slow as training)": (5.8, paced.slow(2)), "HDD (16 times as slow)": (3.6, paced.slow(16))}
+    gain = {name: paced.faster("impact", "lru", slow=slow) for name, (_, slow) in disk.items()}
+    f22 = figure("Figure 22", "on an SSD and on a disk", [
+        claim(f"against Default, {name}", disk[name][0], gain[name], "x") for name in disk] + [
+        claim("the gain on an SSD is larger", "yes", over(*gain.values()), "x", holds=statistics.mean(over(*gain.values())) > 1)],
+        clock=True, note="The paper does not say how fast either is beside its GPU. An epoch cannot become shorter than its steps: on storage twice as slow no "
+             "cache gains more than 2 times, and what is not trained on.")
+    return twelve, f19, f22
+
+
+def over_ranks(b, trace, seeds):
+    got = ranked.compared(b, trace, ("lru", "impact"), seeds)
+    if isinstance(got, str):
+        f17 = figure("Figure 17", "one to four GPUs of one machine", why=got)
+    else:
+        gains = {w: ranked.faster(got, "impact", "lru", w) for w in ranked.worlds(got)}
+        most = max(gains)
+        same = over(ranked.seconds(got, "lru", 1), ranked.seconds(got, "lru", most))
+        f17 = figure("Figure 17", "one to four GPUs of one machine", [
+            claim("against Default, mean over the number of GPUs (here ranks)", 2.3, [statistics.mean(v) for v in zip(*gains.values())], "x"),
+            *(claim(f"against Default, {w} ranks", "no number", v, "x") for w, v in gains.items()),
+            claim(f"Default, one rank against {most}: its time remains similar", "similar", same, "x", holds=abs(statistics.mean(same) - 1) < 0.2),
+            ranked.evenly(got, "impact", most), ranked.as_one(got, "impact", most)], clock=True, how=ranked.how("lru, impact in a daemon"))
+    far = ranked.compared(b, trace, ("lru", "impact"), seeds, via="redis", pooled=True)
+    if isinstance(far, str):
+        return f17, figure("Figure 18", "two and four servers", why=far)
+    two, four = ranked.worlds(far)[1], ranked.worlds(far)[-1]
+    return f17, figure("Figure 18", "two and four servers, each with a cache of 20 %", [
+        claim(f"against Default, {two} servers, at least", 8.6, ranked.faster(far, "impact", "lru", two), "x"),
+        claim(f"against Default, {four} servers, at least", 7.6, ranked.faster(far, "impact", "lru", four), "x"),
+        claim("four servers against two, ImpACT", 1.5, over(ranked.seconds(far, "impact", two), ranked.seconds(far, "impact", four)), "x"),
+        claim(f"against Default by reads, {two} servers", 8.6, over(ranked.reads(far, "lru", two), ranked.reads(far, "impact", two)), "x"),
+        ranked.evenly(far, "impact", four)],
+        clock=True, how=ranked.how("lru, impact in Redis, with 20 % a rank") + "\n    # nodes with links of their own: bench/redis_nodes.sh, docs/results/sharing.md",
+        note="Ranks of one machine that share a cache in Redis, to which each adds 20 %.")
+
+
+def several_models(b, data, seeds):
+    """Not in the paper's figures: one cache for jobs of different networks."""
+    import several_models as models
+    folder = data if b.tiny else models.some_of(data, b.path("models"), 3000)
+    out = []
+    for n in b.pick((2,), (2, 4), (2, 4, 8, 12)):
+        got = {one: [models.run(b.options.larder, folder, "icache", n, one, epochs=b.pick(2, 4, 5), seed=s) for s in seeds[:b.pick(1, 1, 3)]]
+               for one in (True, False)}
+        b.ledgers += [dict(g["ledger"], recipe="icache", cache="of all jobs") for runs in got.values() for g in runs]
+        out.append(claim(f"{n} networks: reads of caches apart against those of one cache", "no number",
+                         over([g["reads"] for g in got[False]], [g["reads"] for g in got[True]]), "x"))
+    return out
 
 
 def main():
@@ -207,23 +282,24 @@ def main():
 
     def none(*names):
         return [figure(n, "see the paper", why=gone) for n in names]
-    f12, f13, f14, f15, f20, f21, f23 = on_trace(Trace(b, trace, seeds)) if trace else none(
+    clock, f19, f22 = by_the_clock(b, Paced(b, data, seeds)) if data else ([], *none("Figure 19", "Figure 22"))
+    f17, f18 = over_ranks(b, trace, seeds)
+    f12, f13, f14, f15, f20, f21, f23 = on_trace(Trace(b, trace, seeds), clock) if trace else none(
         "Figure 12", "Figure 13", "Figure 14", "Figure 15", "Figure 20", "Figure 21", "Figure 23")
     loops = Loops(b, data, seeds) if data else None
     t1, f11, f16, t3 = in_training(b, loops) if data else none("Table I", "Figure 11", "Figure 16", "Table III")
     figures = [
-        t1, figure("Table II", "accuracy on ImageNet", why="not measured: needs ImageNet and days of a GPU"), f11, f12, f13, f14, f15, f16, t3,
-        figure("Figure 17", "one to four GPUs of one machine", why="not measured: needs several GPUs; the paper's text names figure 18 instead"),
-        figure("Figure 18", "two and four servers", why="not measured: needs several nodes"),
-        figure("Figure 19", "over the number of workers", why="not measured: the loader asks storage for up to 64 samples at once with any number of threads"),
-        f20, f21, figure("Figure 22", "on a disk and on an SSD", why="not measured: one kind of storage here, throttled by bytes and latency"), f23]
+        t1, figure("Table II", "accuracy on ImageNet", why="not measured: needs ImageNet and days of a GPU", caching=False), f11, f12, f13, f14, f15, f16, t3,
+        f17, f18, f19, f20, f21, f22, f23]
     headlines = []
     if trace and data:
+        f23["claims"] += several_models(b, data, seeds)
         best = (f"`rotate:h=0.5` {statistics.mean(loops.last('rotate:h=0.5')):.2f} ± {statistics.stdev(loops.last('rotate:h=0.5')):.2f} % with "
                 f"{statistics.mean(loops.bytes('rotate:h=0.5')):.0f} MB, ImpACT {statistics.mean(loops.last('impact')):.2f} ± "
                 f"{statistics.stdev(loops.last('impact')):.2f} % with {statistics.mean(loops.bytes('impact')):.0f} MB")
         headlines = [
             {"label": "training time against CoorDL (abstract: up to 3.5x), by misses", "claim": f12["claims"][6], "best": best},
+            {"label": "the same by the clock, storage sixteen times slower than training", "claim": clock[2], "best": ""},
             {"label": "training time against LRU (figure 12), by misses", "claim": f12["claims"][0], "best": ""},
             {"label": "hits, 20 % cached, stand-ins counted (figure 20)", "claim": f20["claims"][0], "best": ""},
             {"label": "time to accuracy, hybrid against history (figure 16), by bytes", "claim": f16["claims"][0], "best": ""}]

@@ -8,54 +8,32 @@ closed loops (`larder train` on Fashion-MNIST). Times of figures 8, 9 and 11 fol
 each epoch of these loops read: storage gives a quarter of the samples that training takes, and an epoch
 lasts as long as the slower of both. They repeat to the digit on any machine; throttled runs stand beside.
 """
-import os
-import shutil
 import statistics
 import sys
 
-from beside import Bench, claim, figure, plot
+import ranked
+from beside import Bench, Paced, claim, figure, plot
 
 SLOWER = 4  # training takes so many times the samples that storage gives
 
 # The paper's seven caches of figure 7 and what stands for them here. Its sh_ variants draw by the loss of
-# a batch; a trace of batch means gives them that.
+# a batch: signal batchloss.
 COARSE = {
-    "sh_app": "shade:sampler=weighted,correct=0,signal=loss",
-    "sh_pqlfu": "shade:sampler=weighted,correct=0,signal=loss,order=score+frequency",
-    "sh_pq": "shade:sampler=weighted,correct=0,signal=loss,order=score",
-    "sh_lru": "shade:sampler=weighted,correct=0,signal=loss,policy=lru",
-    "sh_lfu": "shade:sampler=weighted,correct=0,signal=loss,policy=lfu",
-    "sh_rand": "shade:sampler=weighted,correct=0,signal=loss,policy=random",
+    "sh_app": "shade:sampler=weighted,correct=0,signal=batchloss",
+    "sh_pqlfu": "shade:sampler=weighted,correct=0,signal=batchloss,order=score+frequency",
+    "sh_pq": "shade:sampler=weighted,correct=0,signal=batchloss,order=score",
+    "sh_lru": "shade:sampler=weighted,correct=0,signal=batchloss,policy=lru",
+    "sh_lfu": "shade:sampler=weighted,correct=0,signal=batchloss,policy=lfu",
+    "sh_rand": "shade:sampler=weighted,correct=0,signal=batchloss,policy=random",
 }
 FINE = {"SHADE": "shade:repeat=3", "LRU": "lru", "MIN": "belady", "never evicts": "minio"}
-
-
-def coarse_trace(b, trace, batch):
-    """The same training as it looks to who sees losses of batches alone: each sample has the mean of a
-    random batch of its epoch."""
-    import numpy as np
-    folder = b.path("coarse")
-    if not os.path.isdir(folder):
-        os.makedirs(folder)
-        shutil.copy(os.path.join(trace, "labels.npy"), folder)
-        rng = np.random.default_rng(1)
-        for name in ("train_loss.npy", "eval_loss.npy"):
-            loss = np.load(os.path.join(trace, name)).astype("f4")
-            for row in loss:
-                order = rng.permutation(len(row))
-                for at in range(0, len(row), batch):
-                    ids = order[at:at + batch]
-                    row[ids] = np.nan_to_num(row[ids]).mean()
-            np.save(os.path.join(folder, name), loss.astype("<f2"))
-    return folder
 
 
 def hit_rates(b, trace, sizes, seeds):
     """Hit % by name, size and seed, on the trace."""
     batch, epochs = b.pick(32, 64, 64), b.pick(4, 30, 30)
-    coarse = coarse_trace(b, trace, batch)
     keys = [(n, c, s) for n in [*FINE, *COARSE] for c in sizes for s in seeds]
-    got = b.sim([["--trace", trace if n in FINE else coarse, "--epochs", epochs, "--batch", batch, "--cache",
+    got = b.sim([["--trace", trace, "--epochs", epochs, "--batch", batch, "--cache",
                   f"{c}%", "--seed", s, "--recipe", FINE.get(n) or COARSE[n]] for n, c, s in keys])
     out = {}
     for (n, c, _), g in zip(keys, got):
@@ -86,10 +64,11 @@ def figure_7(b, rates, sizes):
     note = ("LRU over epochs that serve every sample once hits half a percent with 10 % cached, so any "
             "ratio to it says little; 4.5 times as much as LRU needs an LRU that hits some 8 to 10 %, which is what a cache that "
             "never evicts has. MIN is bound to the order that a sampler gives it; SHADE chooses its own. The sh_ variants "
-            "draw by batch means here, `app` stands for sh_app, sh_pq (`order=score`) and sh_pqlfu.")
+            "draw and cache by the mean loss of a sample's batch (signal `batchloss`); `app` stands for sh_app, sh_pq "
+            "(`order=score`) and sh_pqlfu.")
     how = ("larder sim --trace TRACE --epochs 30 --batch 64 --cache 10%,25%,50%,75% --seed S --recipe \\\n"
            "    lru,belady,minio,shade:repeat=3\n"
-           "larder sim --trace COARSE … --recipe shade:sampler=weighted,correct=0,signal=loss,policy=…")
+           "larder sim --trace TRACE … --recipe shade:sampler=weighted,correct=0,signal=batchloss,policy=…")
     series = {n: [(c, statistics.mean(rates[n, c])) for c in sizes] for n in [*FINE, *COARSE] if n != "sh_pqlfu"}
     return figure("Figure 7", "hit rate of cache policies over cache sizes", claims, how=how, note=note,
                   plot=plot("SHADE, figure 7: hit rate over cache size", "cached share of the data, %",
@@ -168,7 +147,21 @@ def sooner(loop, slow, fast, target):
     return f"not reached by {missed} of {len(b)} seeds" if missed else got
 
 
-def closed_loops(b, loop):
+SHADE = "shade:repeat=3"
+
+
+def over_ranks(b, trace, seeds):
+    """One, two and four ranks of one job: what each reads, and an epoch of LRU's against SHADE's."""
+    got = ranked.compared(b, trace, ("lru", SHADE), seeds, cache=10)
+    if isinstance(got, str):
+        return [claim("one, two and four ranks", "no number", got)]
+    out = [claim(f"by the clock, {world} ranks over one cache of 10 %", 2.3, ranked.faster(got, SHADE, "lru", world), "x")
+           for world in ranked.worlds(got)]
+    most = max(ranked.worlds(got))
+    return out + [ranked.evenly(got, SHADE, most), ranked.as_one(got, SHADE, most)]
+
+
+def closed_loops(b, loop, paced, across):
     shade = {c: loop.trained("shade:repeat=3", c) for c in (10, 25, 50, 75)}
     lru = {c: loop.uniform("lru", c) for c in (10, 25, 50, 75)}
     nopfs = {c: loop.uniform("nopfs", c) for c in (50, 75)}
@@ -185,16 +178,20 @@ def closed_loops(b, loop):
               [x - y for x, y in zip(final, loop.last(shade[10]))], "points", digits=2),
         claim("the same, 50 % cached", "none", lost, "points", digits=2,
               holds=statistics.mean(lost) < 0.2),
-    ], how=epochs, note=f"Time to {shown} test accuracy; LRU ends with {statistics.mean(final):.2f} %. Speed comes from bytes not "
-        "read alone: an epoch of SHADE's draws teaches no more than a plain one, and with half of the data cached it serves "
-        "its residents over and over.",
+    ], how=epochs, note=f"Time to {shown} test accuracy; LRU ends with {statistics.mean(final):.2f} %. Times follow from the bytes of each "
+        "epoch; *by the clock* has a step of a GPU's time and throttled storage (figure 9).",
         plot=plot("SHADE, figure 8: accuracy over time", "time, in epochs without waiting", "test accuracy, %", {
             **{f"SHADE, {c} %": loop.curve(shade[c]) for c in (10, 50, 75)},
             **{f"LRU, {c} %": loop.curve(lru[c]) for c in (10, 50, 75)}}))
     rate = {("SHADE", c): loop.throughput(v) for c, v in shade.items()}
     rate.update({("LRU", c): loop.throughput(v) for c, v in lru.items()})
     rate.update({("NoPFS", c): loop.throughput(v) for c, v in nopfs.items()})
+    clock = {c: paced.faster(SHADE, "lru", c) for c in (10, 75)}
     f9 = figure("Figure 9", "samples a second, against LRU", [
+        claim("by the clock: SHADE 10 % against LRU 10 %", 2.3, clock[10], "x"),
+        claim("by the clock: SHADE 75 % against LRU 75 %", 2.7, clock[75], "x"),
+        claim("by the clock, storage eight times slower than training: SHADE 75 % against LRU 75 %", 2.7, paced.faster(SHADE, "lru", 75, 8), "x"),
+        *across,
         claim("SHADE 10 % against LRU 10 % (AlexNet)", 2.3, ratio(rate["SHADE", 10], rate["LRU", 10]), "x"),
         claim("bytes that LRU reads for each of SHADE's, 10 % cached", "no number",
               ratio(loop.bytes(lru[10]), loop.bytes(shade[10])), "x"),
@@ -203,7 +200,8 @@ def closed_loops(b, loop):
         claim("SHADE 50 % against LRU 75 % (ResNet-50)", 1.14, ratio(rate["SHADE", 50], rate["LRU", 75]), "x"),
         claim("SHADE 25 % against LRU 75 % (ResNet-50)", "slightly below 1", ratio(rate["SHADE", 25], rate["LRU", 75]),
               "x", holds=statistics.mean(rate["SHADE", 25]) < statistics.mean(rate["LRU", 75])),
-    ], note="Epochs after the first. No ratio can be more than how slow storage is (four times; the paper does not say how slow "
+    ], how=paced.how("lru, shade:repeat=3"), note="*By the clock*: steps of a GPU (3 ms a batch of 128, both slowed twice) (ResNet-18 on an H200) and storage throttled to a quarter of that, "
+            "second half of the epochs. The other lines follow from bytes, epochs after the first. No ratio can be more than how slow storage is (four times; the paper does not say how slow "
             "its was), nor more than that of the bytes read: 2.3 times as many samples a second with 10 % cached needs 57 % hits of SHADE "
             "even where LRU has none.",
         plot=plot("SHADE, figure 9: throughput", "cached share of the data, %", "share of what training can take", {
@@ -213,13 +211,14 @@ def closed_loops(b, loop):
     f11 = figure("Figure 11", "against NoPFS: time to accuracy, samples a second", [
         claim(f"sooner at {shown}, 75 % cached", 4.5, sooner(loop, nopfs[75], shade[75], target), "x"),
         claim(f"sooner at {shown}, 50 % cached", 2.4, sooner(loop, nopfs[50], shade[50], target), "x"),
+        claim("by the clock: throughput, 75 % cached", 2.2, paced.faster(SHADE, "nopfs", 75), "x"),
+        claim("by the clock: throughput, 50 % cached", 1.6, paced.faster(SHADE, "nopfs", 50), "x"),
         claim("throughput, 75 % cached", 2.2, ratio(rate["SHADE", 75], rate["NoPFS", 75]), "x"),
         claim("throughput, 50 % cached", 1.6, ratio(rate["SHADE", 50], rate["NoPFS", 50]), "x"),
     ], note="`nopfs` knows the order and hits what fits; with 75 % cached storage is no longer what training waits for. The paper's two "
             "throughputs do not fit one storage: SHADE reads next to nothing with 50 and 75 % cached, so that 1.6 times NoPFS with 50 % means "
             f"storage {1.6 / left[50]:.1f} times slower than training, 2.2 times with 75 % one {2.2 / left[75]:.1f} times slower; the gain must "
-            "fall as NoPFS caches more, and the paper's grows. Its times to accuracy gain twice what its throughput does, that is by "
-            "fewer epochs; here SHADE needs as many or more.",
+            "fall as NoPFS caches more, and the paper's grows.",
         plot=plot("SHADE, figure 11a: against NoPFS", "time, in epochs without waiting", "test accuracy, %", {
             **{f"SHADE, {c} %": loop.curve(shade[c]) for c in (10, 50, 75)},
             **{f"NoPFS, {c} %": loop.curve(nopfs[c]) for c in (50, 75)}}))
@@ -311,7 +310,8 @@ def main():
         figures.append(figure("Figure 7", "hit rate of cache policies over cache sizes", why=missing))
     if data:
         loop = Loop(b, data, seeds)
-        f8, f9, f11 = closed_loops(b, loop)
+        across = over_ranks(b, trace, seeds)
+        f8, f9, f11 = closed_loops(b, loop, Paced(b, data, seeds), across)
         figures += [f8, f9, figure_10(b, loop), f11]
         shade, rotate, h = at_equal_bytes(b, loop)
 
@@ -326,6 +326,7 @@ def main():
     figures.append(figure_12(b, trace, seeds) if trace else figure("Figure 12", "hit rate with 20 % cached", why=missing))
     for name, start, label in (("Figure 7", "SHADE's hits against LRU's", "hits, 10 % cached, against LRU"),
                                ("Figure 9", "SHADE 75 % against LRU 75 %", "throughput, 75 % cached, against LRU"),
+                               ("Figure 9", "by the clock: SHADE 75 %", "the same by the clock"),
                                ("Figure 8", "sooner", "time to accuracy, 75 % cached, against LRU")):
         claims = [c for f in figures if f["id"] == name for c in f["claims"] if c["what"].startswith(start)]
         if claims:

@@ -33,30 +33,55 @@ PROMISED = [
 ]
 
 
+def standing():
+    """What the page has now: the rows of each paper, and its line below the table. A script that did not run this
+    time leaves its own as they are."""
+    rows, below, paper = {}, {}, None
+    with open(os.path.join(ROOT, "docs", "results", "papers.md"), encoding="utf-8") as f:
+        for line in f.read().splitlines():
+            for name, full, page, _ in PROMISED:
+                if line.startswith(f"| [{full}]({page})"):
+                    paper = name
+                if line.startswith(f"- {full}: "):
+                    below[name] = line
+            if paper and line.startswith("|"):
+                rows.setdefault(paper, []).append(line)
+            else:
+                paper = None
+    return rows, below
+
+
 def lines():
     yield "| paper | claim | theirs | ours, by their method | | our best at equal storage bytes |"
     yield "|---|---|---|---|---|---|"
-    done = []
+    rows, below, done = *standing(), []
     for name, paper, page, promised in PROMISED:
         link = f"[{paper}]({page})"
         path = os.path.join(ROOT, "build", "papers", name + ".json")
         if os.path.exists(path):
             with open(path) as f:
                 result = json.load(f)
-            done.append((paper, count(result)))
+            c = count(result)
+            done.append(c)
+            below[name] = (f"- {paper}: {c['figures']} tables and figures in its evaluation, {c['with']} with a number of ours; of the "
+                           f"{c['caching']} about caching {c['caching_with']}; {c['hold']} of {c['claims']} claims hold.")
             for h in result["headlines"]:
                 c = h["claim"]
                 yield (f"| {link} | {h['label']} | {shown(c['theirs'], c['unit'])} | {shown(c['ours'], c['unit'])} | "
                        f"{c['verdict']} | {h['best']} |")
                 link = ""
+        elif name in rows:
+            yield from rows[name]
         else:
             for what, theirs in promised or [("", "")]:
                 yield f"| {link} | {what} | {theirs} | not measured | | not measured |"
                 link = ""
     yield ""
-    for paper, c in done:
-        yield (f"- {paper}: {c['figures']} tables and figures in its evaluation, {c['with']} with a number of ours; "
-               f"{c['hold']} of {c['claims']} claims hold.")
+    yield from (below[name] for name, *_ in PROMISED if name in below)
+    if len(done) == len(PROMISED):
+        total = {k: sum(c[k] for c in done) for k in ("figures", "with", "caching", "caching_with")}
+        yield (f"- Together: {total['with']} of {total['figures']} have a number of ours, {total['caching_with']} of the "
+               f"{total['caching']} about caching.")
 
 
 def main():

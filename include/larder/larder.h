@@ -163,7 +163,7 @@ typedef struct larder_batch {
     larder_shape shape;     /* of one sample */
     larder_dtype dtype;     /* of x */
     larder_layout layout;   /* of x */
-    const void *x;          /* n samples, contiguous, 64-byte aligned */
+    const void *x;          /* n samples, contiguous, 64-byte aligned; NULL: see conf.device */
     const int64_t *y;       /* labels of the served samples */
     const uint64_t *ids;    /* the ids that were asked for */
     const uint64_t *served; /* the ids that are in x: scores and labels belong to these */
@@ -344,6 +344,14 @@ typedef struct larder_loader_conf {
      * that may do nothing else (docs/guide/cage.md), with the same pixels. One that crashes, runs
      * away or misbehaves makes a bad sample. NULL, "" or "off": they are decoded in this one. */
     const char *cage;
+    /* "cuda" or "cuda:1": batches are for this GPU. Where stages allow it x is NULL then, rows
+     * travel as u8, and larder_loader_to_device makes x there. NULL: batches lie in memory. */
+    const char *device;
+    /* Where JPEGs are decoded, with `device`: "cpu" (NULL); "gpu", as far as it takes the file; or
+     * "auto": so many on the GPU that it and the cores finish together. Pixels are those of
+     * the cores (docs/guide/gpu.md says where not); with ":fast" behind it colours are nvJPEG's, at
+     * nearly twice the rate beside training. Order, ids and the ledger are the same. */
+    const char *decode;
 } larder_loader_conf;
 
 int larder_loader_open(larder_loader **out, const larder_loader_conf *); /* conf is copied */
@@ -374,6 +382,12 @@ void larder_batch_release(const larder_batch **);
 /* The batch that next() would give at once, without taking it: 0, or LARDER_NOT_YET where it is not
  * ready, an epoch ends before it or a row of it is bad. It lies still until done or begin. */
 int larder_loader_peek(larder_loader *, const larder_batch **out);
+
+/* x of a batch, on the device that conf.device names: n rows of the batch's shape, dtype and layout
+ * into memory of that device, in the order of a CUDA stream (NULL: the default one) of its primary
+ * context, which is PyTorch's. It comes back before that is done: a batch that is lent, on hold or
+ * peeked at stays so until the stream has come past it. E_STATE: x lies in memory. */
+int larder_loader_to_device(larder_loader *, const larder_batch *, void *x, void *stream);
 
 /* The next batch is the first of this epoch: what is left of the one under way is given up, and so
  * are batches drawn ahead, whose numbers are left out. Cache and scores stay. Right after open (or

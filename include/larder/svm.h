@@ -131,6 +131,9 @@ typedef struct larder_svm_conf {
      * stats counts the former. */
     void (*warn)(void *arg, const char *sentence);
     void *warn_arg;
+    /* "cpu" (or NULL), "cuda" for the first GPU or "cuda:1" for the second, or "auto": a GPU where
+     * there is one that can and enough to do. cache_bytes and cache_rows are of its memory then. */
+    const char *device;
 } larder_svm_conf;
 
 typedef struct larder_svm_switch { /* a change of mind of the cache's policy (hcst) */
@@ -161,6 +164,8 @@ typedef struct larder_svm_stats { /* of one training, all its problems together 
     uint32_t threads;
     size_t switches; /* of the policy; the first LARDER_SVM_SWITCHES of them are in `switched` */
     larder_svm_switch switched[LARDER_SVM_SWITCHES];
+    char device[256];     /* "cuda: its name", "cpu", or "cpu: why" where another was asked for */
+    double start_seconds; /* of the GPU's context and code, once a process */
 } larder_svm_stats;
 
 /* Everything as LIBSVM has it unless said; for a struct whose size is set. */
@@ -228,6 +233,9 @@ int larder_svm_assemble(larder_svm_model **out, const larder_svm_parts *);
  * one a class and row (E_STATE without such), with which labels are the likeliest. */
 int larder_svm_predict(const larder_svm_model *, const larder_svm_data *, double *labels,
                        double *values, double *probabilities);
+/* The same on a device, named as in larder_svm_conf. */
+int larder_svm_predict_on(const larder_svm_model *, const larder_svm_data *, const char *device,
+                          double *labels, double *values, double *probabilities);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-"""The command line program: ``larder`` or ``python -m larder``."""
+"""The command line program: ``larder`` or ``python -m larder``, and ``demo``, which is in Python."""
 
 import os
 import sys
@@ -7,6 +7,10 @@ from ._lib import program
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["demo"]:
+        from . import _demo
+
+        sys.exit(_demo.main(sys.argv[2:]))
     os.execv(program(), ["larder"] + sys.argv[1:])
 
 

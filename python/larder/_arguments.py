@@ -148,6 +148,20 @@ def check_names(kind: type, given: Dict[str, Any]) -> None:
         raise TypeError(f"larder.{kind.__name__} has no argument {name}: {words}")
 
 
+def layout_of(layout: Any) -> Tuple[str, bool]:
+    """As the library has it, and is x to be seen as n x c x h x w all the same?"""
+    return ("NHWC", True) if layout == "channels_last" else (layout, False)
+
+
+def decode_of(decode: Any) -> Tuple[Optional[str], Any]:
+    """Where larder decodes, or a function that decodes samples of one's own."""
+    if not isinstance(decode, str):
+        return None, decode
+    if decode not in ("cpu", "gpu", "auto", "gpu:fast", "auto:fast"):
+        raise ArgumentError(f'decode is "cpu", "gpu" or "auto" (or "gpu:fast", "auto:fast"), or a function for what encoded= gives, not {decode!r}')
+    return decode, None
+
+
 def cage_of(cage: Any) -> bytes:
     """True, or limits as a text."""
     if not isinstance(cage, (bool, str)):
@@ -170,7 +184,7 @@ def conf_of(counts: Dict[str, int], **given: Any) -> _lib.Conf:
     conf.parts = choice(_lib.PARTS, "parts", given["parts"])
     conf.views = whole("views", given.get("views", 1), 1)
     conf.cage = cage_of(given.get("cage", False))
-    for name in ("fields", "target"):
+    for name in ("fields", "target", "device", "decode"):
         if given.get(name) is not None:
             setattr(conf, name, _lib.text(given[name]))
     if given["replay"] is not None:

@@ -265,6 +265,13 @@ def x_shape(s: _lib.BatchStruct) -> Any:
     return (s.n, s.views, *row) if s.views > 1 else (s.n, *row)
 
 
+def channels_first(x: Any) -> Any:
+    """n x … x h x w x c seen as n x … x c x h x w: what PyTorch calls channels last."""
+    axes = tuple(range(x.ndim))
+    order = axes[:-3] + (axes[-1],) + axes[-3:-1]
+    return x.permute(order) if _torch.is_tensor(x) else x.transpose(order)
+
+
 def x_array(hold: Optional[Hold], s: _lib.BatchStruct) -> Any:
     import numpy
 
@@ -275,11 +282,11 @@ class Maker:
     """Makes batches that view the memory of a batch on hold, all of one kind: whatever is the same each
     time is worked out once, since training waits for the rest."""
 
-    def __init__(self, s: _lib.BatchStruct, tensors: bool) -> None:
+    def __init__(self, s: _lib.BatchStruct, tensors: bool, last: bool = False) -> None:
         import numpy
 
         _columns_of_a_batch()
-        self.tensors = tensors
+        self.tensors, self.last = tensors, last
         self.array = numpy.ndarray
         self.tensor = _torch.module().from_numpy if tensors else None
         self.dtype = numpy.dtype(_fields.NUMPY[s.dtype])
@@ -309,6 +316,8 @@ class Maker:
             b.x = x_array(hold, s) if x else None
             if self.tensor and x:
                 b.x = self.tensor(b.x)
+        if self.last and b.x is not None:
+            b.x = channels_first(b.x)
         if self.x_from is not None:
             b.x = b.fields[self.x_from]
         if self.y_from is not None:

@@ -142,8 +142,16 @@ class Heard(Opened):
     def _lent_batch(self, s: _lib.BatchStruct) -> Batch:
         """A batch that is lent for a call: copied, so that nobody can keep it too long."""
         b = Maker(s, False).make(None, s)
+        if b.x is None and not s.column_count and self._carrier.device is not None:  # it is made there
+            torch = _torch.module()
+            now = torch.cuda.current_stream(self._carrier.device)
+            b.x = self._carrier.seen(self._carrier.make(self._handle, ctypes.addressof(s), s, now))
+            now.synchronize()  # the memory is lent no longer than the call
         for name in ("x", "y", "ids", "served", "weight", "kind"):
-            value = getattr(b, name).copy()
+            value = getattr(b, name)
+            if _torch.is_tensor(value):
+                continue
+            value = value.copy()
             if self._tensors:
                 value = _torch.module().from_numpy(value)
                 if self._carrier.device is not None:

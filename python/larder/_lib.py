@@ -99,6 +99,8 @@ class Conf(Sized):
         ("maker", c_void_p),
         ("views", c_size_t),
         ("cage", c_char_p),
+        ("device", c_char_p),
+        ("decode", c_char_p),
     ]
 
 
@@ -257,6 +259,7 @@ _PROTOTYPES = [
     ("larder_loader_next", c_int, [c_void_p, POINTER(BatchPointer)]),
     ("larder_loader_peek", c_int, [c_void_p, POINTER(BatchPointer)]),
     ("larder_loader_done", c_int, [c_void_p, BatchPointer]),
+    ("larder_loader_to_device", c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
     ("larder_loader_hold", c_int, [c_void_p, POINTER(BatchStruct), POINTER(c_void_p)]),
     ("larder_batch_release", None, [POINTER(c_void_p)]),
     ("larder_loader_report", c_int, [c_void_p, POINTER(BatchStruct), POINTER(Feedback)]),
@@ -310,12 +313,17 @@ def path() -> str:
     )
 
 
+def beside(library: str) -> List[Path]:
+    """The program of a build. The system's library is a mere name, beside which is whatever lies in this folder."""
+    return [Path(library).parent / "larder"] if os.sep in library else []
+
+
 def program() -> str:
     """The command line program ``larder``, which is also the daemon."""
     import shutil
 
     given = os.environ.get("LARDER")
-    for p in [Path(given)] if given else [HERE / "bin" / "larder", Path(path()).parent / "larder"]:
+    for p in [Path(given)] if given else [HERE / "bin" / "larder", *beside(path())]:
         if p.exists():
             return str(p)
     found = shutil.which("larder")

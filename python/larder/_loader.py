@@ -25,7 +25,9 @@ from ._arguments import (
     check_names,
     conf_of,
     counts_of,
+    decode_of,
     function,
+    layout_of,
     recipe_in_order,
     recipe_with,
     replay_of,
@@ -150,7 +152,9 @@ class Loader(Shown, Habits, Resumed):
                 makes them. docs/guide/own.md
     encoded     f(dataset, i) -> bytes, or the name of such a method: these are cached instead, so that
                 repeats are decoded and augmented afresh by
-    decode      f(bytes, i) -> sample
+    decode      f(bytes, i) -> sample. Of larder's own pictures, with device=: "cpu", "gpu", or "auto", which decodes
+                as many on the GPU as make it and the cores finish together; pixels are the cores', or nvJPEG's
+                with ":fast" behind it (docs/guide/gpu.md)
     batch_size  samples a batch and process
     recipe      which samples come and which stay in memory; ``larder list`` and docs/guide/plugins.md. "minio"
                 serves each once an epoch; with "rotate" and others some come more often than others
@@ -171,9 +175,13 @@ class Loader(Shown, Habits, Resumed):
     identity    a text that tells this data set from others, for saved states
     shuffle     False: in the order of ids, for validation
     drop_last   leaves out the last, short batch
-    dtype, layout   "float32", "uint8", "float16" or "bfloat16"; "NCHW" or "NHWC" (channels last)
+    dtype, layout   "float32", "uint8", "float16" or "bfloat16"; "NCHW", "NHWC", or "channels_last": n x c x h x w as
+                torch.channels_last has it in memory
     views       pictures made of each sample, each by chance of its own: x is n x views x …
-    device      where x and y go, copied beside training ("cuda", "cuda:1"); None: they stay
+    device      where x and y go, copied beside training ("cuda", "cuda:1"); None: they stay. Pictures travel as bytes
+                and are normalised and cast there
+    static      with a CUDA device: x, y and weight of all batches lie in the same memory, for CUDA graphs; what a
+                batch had is gone with the next one
     pin         batch memory is locked in place; None: where a CUDA device is there
     rank, world     this process among those of the job; None: as torch.distributed says
     threads     that read and decode; 0: as many as there are cores
@@ -215,7 +223,7 @@ class Loader(Shown, Habits, Resumed):
         *,
         dataset: Any = None,
         encoded: Union[None, str, Callable[[Any, int], bytes]] = None,
-        decode: Optional[Callable[[bytes, int], Any]] = None,
+        decode: Union[None, str, Callable[[bytes, int], Any]] = None,
         transform: Optional[Callable[[Any], Any]] = None,
         pil: bool = False,
         collate_fn: Optional[Callable[[List[Any]], Any]] = None,
@@ -229,6 +237,7 @@ class Loader(Shown, Habits, Resumed):
         layout: str = "NCHW",
         views: int = 1,
         device: Any = None,
+        static: bool = False,
         pin: Optional[bool] = None,
         rank: Optional[int] = None,
         world: Optional[int] = None,
@@ -271,14 +280,23 @@ class Loader(Shown, Habits, Resumed):
         if self.world > 1:
             cache = shared_cache(cache, self.recipe, self.world)
         pins = pin_functions(pin, self._tensors)
-        self._carrier = Carrier(to, pins)
+        layout, self._last_channels = layout_of(layout)
+        on_gpu, decode = decode_of(decode)
+        cuda = to is not None and to.type == "cuda"
+        if (static or on_gpu not in (None, "cpu")) and not cuda:
+            raise ArgumentError(f"{'static=True' if static else f'decode={on_gpu!r}'} is for batches on a CUDA "
+                                'device: name it, device="cuda"')
+        if cuda:
+            _torch.show_libraries()
+        self._carrier = Carrier(to, pins, bool(static), self._last_channels)
         earlier, decided = replay_of(replay)
         aim, self._target = target_text(target)
         conf = conf_of(
             counts, source=self.uri, recipe=self.recipe, cache=cache, augment=self._stages.native,
             seed=seed, drop_last=drop_last, rank=self.rank, world=self.world, dtype=self._stages.dtype or dtype,
             layout=layout, views=views, on_bad=on_bad, parts=parts, record=record,
-            replay=earlier, fields=fields_text(fields), target=aim, cage=cage,
+            replay=earlier, fields=fields_text(fields), target=aim, cage=cage, decode=on_gpu,
+            device=f"cuda:{_torch.number_of(to)}" if cuda else None,
         )
         conf.order_only, conf.patience = self._order_only, _LOOK_UP
         if pins:
@@ -293,6 +311,11 @@ class Loader(Shown, Habits, Resumed):
         if pil and self._stages.native:
             raise ArgumentError("pil=True hands out pictures as they are: leave the stages of augment out")
         job = job_of(dataset, encoded, decode, self._stages.own, collate_fn, pil)
+        if (static or self._last_channels) and (
+            job.makes or dataset is not None or conf.fields or conf.target or self._target is not None
+        ):
+            raise ArgumentError(f"{'static=True' if static else 'layout=channels_last'} is about x of pictures: it does "
+                                "not go with dataset=, fields=, target= or functions of one's own")
         if conf.fields or conf.target or self._target is not None:
             if dataset is not None or collate_fn is not None:
                 raise ArgumentError(f"fields and target are for larder's own sources, and do not go with "
@@ -493,7 +516,7 @@ class Loader(Shown, Habits, Resumed):
         if self._maker is None:
             own = self._own
             self._maker = Structured(s, self._tensors, own.whole) if own else Maker(
-                s, self._tensors and not self._stages.own)
+                s, self._tensors and not self._stages.own, self._last_channels)
         b = self._maker.make(held, s)
         b.owner = self._mark
         if self._target is not None:
@@ -501,7 +524,7 @@ class Loader(Shown, Habits, Resumed):
         if self._stages.own and self._own is None:
             self._stages.run_batch(b, self._tensors)
         if self._carrier.device is not None:
-            self._carrier.carry(b, held)
+            self._carrier.carry(b, held, handle)
         self._batch = b
         self._last, self._served_of = b.number, b.epoch
         return b

@@ -3,6 +3,7 @@ attributes. Each task is in svm.py; the library's own structures are in _svm.py.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from ctypes import byref, c_void_p
 from typing import Any, TypeVar
@@ -28,7 +29,22 @@ except ImportError:  # before 1.6 it was a method
         return estimator._validate_data(*args, **options)
 
 
+try:
+    from sklearn.utils._param_validation import validate_parameter_constraints
+except ImportError:  # before 1.2
+    validate_parameter_constraints = None
+
 from . import _lib, _svm
+
+
+@functools.lru_cache(maxsize=None)
+def constraints_of(name: str) -> dict:
+    """What scikit-learn asks of the parameters of its machine of this name; {}: it does not say."""
+    import sklearn.svm
+
+    known = getattr(getattr(sklearn.svm, name), "_parameter_constraints", {})
+    return known if validate_parameter_constraints else {}
+
 
 NO_TARGETS = "no_validation"  # scikit-learn's word for it
 NOT_FINITE = "The dual coefficients or intercepts are not finite"
@@ -115,10 +131,14 @@ class Machine(BaseEstimator):
             conf.cache_bytes = 0
         conf.cache_always = self.cache == "on"
         conf.policy = _lib.text(self.cache_policy)
+        conf.device = _lib.text(self._where())
         if self.max_iter != -1 and not self.max_iter > 0:
             raise ValueError(f"max_iter={self.max_iter!r}: a number of steps, or -1 for no limit")
         conf.most_iterations = 2**64 - 1 if self.max_iter == -1 else int(self.max_iter)
         return conf
+
+    def _where(self) -> str:
+        return getattr(self, "device", "cpu")  # pickles of before have none
 
     def _data(self, X, y=None, sample_weight=None):
         if not self._is_given():
@@ -150,8 +170,38 @@ class Machine(BaseEstimator):
             raise ValueError("the kernel function returned NaN or infinity")
         return K
 
+    def _looks_right(self) -> bool:
+        weights = getattr(self, "class_weight", None)
+        try:
+            return bool(
+                all(getattr(self, name, 1) > 0 for name in ("C", "nu", "tol"))
+                and getattr(self, "nu", 1) <= 1
+                and min(self.degree, getattr(self, "epsilon", 0), self.max_iter + 1) >= 0
+                and (self.gamma in ("scale", "auto") or self.gamma > 0)
+                and (callable(self.kernel) or self.kernel in _svm.KERNELS)
+                and getattr(self, "decision_function_shape", "ovr") in ("ovr", "ovo")
+                and (weights is None or isinstance(weights, dict) or weights == "balanced")
+            )
+        except (TypeError, ValueError):
+            return False
+
+    def _check_parameters(self) -> None:
+        """What cannot be right is refused in scikit-learn's own words, where it has them (from 1.2 on):
+        users look for these. Its own look takes longer than a small fit."""
+        if self._looks_right():
+            return
+        name = next(c.__name__ for c in type(self).__mro__ if c.__module__ == "larder.svm")
+        known = dict(constraints_of(name))
+        for name in ("cache_size", "probability"):  # ours take more
+            known.pop(name, None)
+        if known:
+            validate_parameter_constraints(
+                known, self.get_params(deep=False), caller_name=type(self).__name__
+            )
+
     def _check_rows(self, X, y=NO_TARGETS, **options):
         """What fit takes: rows of numbers, or whatever a kernel function understands."""
+        self._check_parameters()
         self._check_kernel()
         sparse = sp.issparse(X)
         if sparse and self.kernel == "precomputed":
@@ -428,7 +478,7 @@ class Machine(BaseEstimator):
         """Decision values as LIBSVM has them: rows x decision functions."""
         model = self._ready()
         out = np.empty((_num_samples(X), len(self._rho)))
-        _svm.predict(model, self._data(X), values=out)
+        _svm.predict(model, self._data(X), self._where(), values=out)
         return out
 
 

@@ -91,6 +91,7 @@ class Conf(_lib.Sized):
         ("print_arg", c_void_p),
         ("warn", PRINT),
         ("warn_arg", c_void_p),
+        ("device", c_char_p),
     ]
 
 
@@ -130,6 +131,8 @@ class Stats(_lib.Sized):
         ("threads", c_uint32),
         ("switches", c_size_t),
         ("switched", Switch * 64),
+        ("device", c_char * 256),
+        ("start_seconds", c_double),
     ]
 
     def as_dict(self) -> dict:
@@ -196,7 +199,7 @@ _PROTOTYPES = [
     ("larder_svm_model_close", None, [POINTER(c_void_p)]),
     ("larder_svm_disassemble", c_int, [c_void_p, POINTER(Parts)]),
     ("larder_svm_assemble", c_int, [POINTER(c_void_p), POINTER(Parts)]),
-    ("larder_svm_predict", c_int, [c_void_p] * 5),
+    ("larder_svm_predict_on", c_int, [c_void_p, c_void_p, c_char_p] + [c_void_p] * 3),
 ]
 _declared = False
 
@@ -297,10 +300,11 @@ def sentences(conf: Conf) -> list:
     return said
 
 
-def predict(model: c_void_p, data: Handle, *, labels=None, values=None, probabilities=None) -> None:
+def predict(model: c_void_p, data: Handle, device: str = "cpu", *, labels=None, values=None,
+            probabilities=None) -> None:
     """Fills in those arrays that are given."""
     out = [None if a is None else a.ctypes.data for a in (labels, values, probabilities)]
-    _lib.check(library().larder_svm_predict(model, data.value, *out))
+    _lib.check(library().larder_svm_predict_on(model, data.value, _lib.text(device), *out))
 
 
 def parts_of(model: Handle) -> Parts:

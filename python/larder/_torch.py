@@ -103,6 +103,26 @@ def warn_unheard(world: int) -> None:
     )
 
 
+def number_of(found: Any) -> int:
+    """Of a CUDA device, as CUDA counts."""
+    return int(found.index if found.index is not None else module().cuda.current_device())
+
+
+def show_libraries() -> None:
+    """Where PyTorch and torchvision keep CUDA's libraries, for larder's own looking for them: said once, in the
+    environment, unless somebody has said it."""
+    import glob
+    import os
+
+    root = os.path.dirname(os.path.dirname(module().__file__))
+    if not os.environ.get("LARDER_CUDA_LIBRARIES"):
+        folders = sorted(glob.glob(os.path.join(root, "nvidia", "*", "lib"))) + [os.path.join(root, "torch", "lib")]
+        os.environ["LARDER_CUDA_LIBRARIES"] = ":".join(folders)
+    found = sorted(glob.glob(os.path.join(root, "torchvision.libs", "libnvjpeg*.so*")))
+    if found and not os.environ.get("LARDER_NVJPEG"):
+        os.environ["LARDER_NVJPEG"] = found[-1]
+
+
 _cudart: Any = None
 
 

@@ -10,8 +10,9 @@ tolerance, so ``SVC`` here can stand in its place, in pipelines and in ``GridSea
 larder's own: ``n_jobs`` (threads of one training; they do not change a bit of the model),
 ``cache_policy`` and ``cache`` (who stays of the kernel rows kept, and whether any are: see
 ``docs/guide/svm.md``), ``merge_repeats`` (equal rows of equal label become one variable of higher
-bound: quicker where there are many, but ``dual_coef_`` may then exceed C), and ``stats_`` after
-``fit`` (times, hits, kernel values)."""
+bound: quicker where there are many, but ``dual_coef_`` may then exceed C), ``device`` ("cuda": a GPU
+trains and predicts; "auto": where there is one), and ``stats_`` after ``fit`` (times, hits, kernel
+values)."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ class _Classifier(ClassifierMixin, Machine):
             return self.classes_[np.argmax(self.decision_function(X), axis=1)]
         X = self._check_X(X)
         places = np.empty(_num_samples(X))
-        _svm.predict(self._ready(), self._data(X), labels=places)
+        _svm.predict(self._ready(), self._data(X), self._where(), labels=places)
         return self.classes_[places.astype(np.intp)]
 
     @available_if(_has_probability)
@@ -89,7 +90,7 @@ class _Classifier(ClassifierMixin, Machine):
         if self._sigmoid_a is None:
             raise NotFittedError("predict_proba is not available when fitted with probability=False")
         out = np.empty((_num_samples(X), len(self.classes_)))
-        _svm.predict(self._ready(), self._data(X), probabilities=out)
+        _svm.predict(self._ready(), self._data(X), self._where(), probabilities=out)
         return out
 
     @available_if(_has_probability)
@@ -132,7 +133,7 @@ class SVC(_Classifier):
     def __init__(self, *, C=1.0, kernel="rbf", degree=3, gamma="scale", coef0=0.0, shrinking=True,
                  probability=False, tol=1e-3, cache_size=None, class_weight=None, verbose=False,
                  max_iter=-1, decision_function_shape="ovr", break_ties=False, random_state=None,
-                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False) -> None:
+                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False, device="cpu") -> None:
         self.C = C
         self.kernel = kernel
         self.degree = degree
@@ -151,6 +152,7 @@ class SVC(_Classifier):
         self.n_jobs = n_jobs
         self.cache = cache
         self.cache_policy = cache_policy
+        self.device = device
         self.merge_repeats = merge_repeats
 
 
@@ -163,7 +165,7 @@ class NuSVC(_Classifier):
     def __init__(self, *, nu=0.5, kernel="rbf", degree=3, gamma="scale", coef0=0.0, shrinking=True,
                  probability=False, tol=1e-3, cache_size=None, class_weight=None, verbose=False,
                  max_iter=-1, decision_function_shape="ovr", break_ties=False, random_state=None,
-                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False) -> None:
+                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False, device="cpu") -> None:
         self.nu = nu
         self.kernel = kernel
         self.degree = degree
@@ -182,6 +184,7 @@ class NuSVC(_Classifier):
         self.n_jobs = n_jobs
         self.cache = cache
         self.cache_policy = cache_policy
+        self.device = device
         self.merge_repeats = merge_repeats
 
 
@@ -204,7 +207,7 @@ class SVR(_Regressor):
 
     def __init__(self, *, kernel="rbf", degree=3, gamma="scale", coef0=0.0, tol=1e-3, C=1.0,
                  epsilon=0.1, shrinking=True, cache_size=None, verbose=False, max_iter=-1,
-                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False) -> None:
+                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False, device="cpu") -> None:
         self.kernel = kernel
         self.degree = degree
         self.gamma = gamma
@@ -219,6 +222,7 @@ class SVR(_Regressor):
         self.n_jobs = n_jobs
         self.cache = cache
         self.cache_policy = cache_policy
+        self.device = device
         self.merge_repeats = merge_repeats
 
 
@@ -229,7 +233,7 @@ class NuSVR(_Regressor):
 
     def __init__(self, *, nu=0.5, C=1.0, kernel="rbf", degree=3, gamma="scale", coef0=0.0,
                  shrinking=True, tol=1e-3, cache_size=None, verbose=False, max_iter=-1,
-                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False) -> None:
+                 n_jobs=None, cache="auto", cache_policy=None, merge_repeats=False, device="cpu") -> None:
         self.nu = nu
         self.C = C
         self.kernel = kernel
@@ -244,6 +248,7 @@ class NuSVR(_Regressor):
         self.n_jobs = n_jobs
         self.cache = cache
         self.cache_policy = cache_policy
+        self.device = device
         self.merge_repeats = merge_repeats
 
 
@@ -254,7 +259,7 @@ class OneClassSVM(OutlierMixin, Machine):
 
     def __init__(self, *, kernel="rbf", degree=3, gamma="scale", coef0=0.0, tol=1e-3, nu=0.5,
                  shrinking=True, cache_size=None, verbose=False, max_iter=-1, n_jobs=None,
-                 cache="auto", cache_policy=None, merge_repeats=False) -> None:
+                 cache="auto", cache_policy=None, merge_repeats=False, device="cpu") -> None:
         self.kernel = kernel
         self.degree = degree
         self.gamma = gamma
@@ -268,6 +273,7 @@ class OneClassSVM(OutlierMixin, Machine):
         self.n_jobs = n_jobs
         self.cache = cache
         self.cache_policy = cache_policy
+        self.device = device
         self.merge_repeats = merge_repeats
 
     def fit(self: Fitted, X: Any, y: Any = None, sample_weight: Any = None) -> Fitted:

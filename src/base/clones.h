@@ -19,8 +19,11 @@
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(LARDER__SANITIZED) &&                    \
     (defined(__clang__) ? __clang_major__ >= 18 : __GNUC__ >= 9)
 #define LARDER__CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+/* For loops that shift by what they have just read: BMI2 does that in one step, on Intel too. */
+#define LARDER__SHIFT_CLONES __attribute__((target_clones("bmi2", "default")))
 #else
 #define LARDER__CLONES
+#define LARDER__SHIFT_CLONES
 #endif
 
 /* A fused multiply-add rounds once where two instructions round twice: with it, pixels would depend
@@ -29,6 +32,15 @@
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
 #pragma GCC optimize("fp-contract=off")
+#endif
+
+/* For what follows in files of numbers that no two machines have to agree on. */
+#if defined(__clang__)
+#define LARDER__FUSE _Pragma("STDC FP_CONTRACT ON")
+#elif defined(__GNUC__)
+#define LARDER__FUSE _Pragma("GCC optimize(\"fp-contract=fast\")")
+#else
+#define LARDER__FUSE
 #endif
 
 #define LARDER__INLINE static inline __attribute__((always_inline))

@@ -57,6 +57,29 @@ int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_
     return rc;
 }
 
+ssize_t larder__read_some(int fd, void *to, size_t n) {
+    size_t at = 0;
+    while (at < n) {
+        ssize_t got = read(fd, (char *)to + at, n - at);
+        if (got < 0 && errno != EINTR)
+            return -1;
+        if (got == 0)
+            break;
+        at += got > 0 ? (size_t)got : 0;
+    }
+    return (ssize_t)at;
+}
+
+bool larder__file_begins(const char *path, const void *with, size_t n) {
+    unsigned char head[16];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    bool does = fd >= 0 && n <= sizeof head && larder__read_some(fd, head, n) == (ssize_t)n &&
+                memcmp(head, with, n) == 0;
+    if (fd >= 0)
+        close(fd);
+    return does;
+}
+
 int larder__folder_make(const char *path, unsigned mode) {
     char part[PATH_MAX];
     size_t n = strlen(path);

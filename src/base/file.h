@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /* What cannot be done with a file, and why not by errno: "path: cannot be read: …". For files that
  * include base/err.h. */
@@ -15,6 +16,11 @@
 /* Reads all of a regular file of at most `max` bytes; one zero byte is put behind it. Free with
  * larder__free. */
 int larder__file_read(const char *path, size_t max, unsigned char **bytes, size_t *size);
+
+/* As many bytes as there are, `n` at most, whatever signals come meanwhile; -1 and errno. */
+ssize_t larder__read_some(int fd, void *to, size_t n);
+/* Does a file begin with these, at most 16, bytes? Also false where it cannot be read. */
+bool larder__file_begins(const char *path, const void *with, size_t n);
 
 /* A path's own name: what follows its last slash. */
 const char *larder__name_in(const char *path);

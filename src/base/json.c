@@ -71,3 +71,9 @@ void larder__json_bool(larder__json *j, const char *key, bool value) {
     lead(j, key);
     fputs(value ? "true" : "false", j->to);
 }
+
+void larder__json_begin(larder__json *j) {
+    larder__json_open(j, NULL, '{');
+    if (j->depth == 1)
+        larder__json_u64(j, "schema", LARDER__JSON_SCHEMA);
+}

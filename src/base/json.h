@@ -13,6 +13,12 @@ typedef struct larder__json {
     bool filled[32]; /* does this level have a member already? */
 } larder__json;
 
+/* What programs read from larder says in its outermost object which form that has. It goes up when
+ * a member goes away or means something else; new ones come without a word. */
+enum { LARDER__JSON_SCHEMA = 1 };
+
+/* An object; where it is the outermost one, "schema" is its first member. */
+void larder__json_begin(larder__json *);
 /* `key` is NULL for array elements and the outermost value. */
 void larder__json_open(larder__json *, const char *key, char bracket); /* '{' or '[' */
 void larder__json_close(larder__json *, char bracket);                 /* '}' or ']' */

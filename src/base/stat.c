@@ -222,6 +222,23 @@ int larder__stat_read(larder__stats *s, size_t i, larder_stat_value *out) {
     return 0;
 }
 
+int larder__stat_below(larder__stats *s, size_t i, uint64_t out[LARDER__STAT_BOUNDS + 1]) {
+    if (i >= s->used || s->figures[i].type != 'h' || !s->figures[i].hist)
+        return larder__fail(LARDER_E_RANGE, "figure %zu is no histogram", i);
+    const histogram *h = s->figures[i].hist;
+    uint32_t at = 0;
+    uint64_t below = 0;
+    for (size_t k = 0; k <= LARDER__STAT_BOUNDS; k++) {
+        /* Bounds are powers of two, where buckets begin. */
+        uint32_t end = k < LARDER__STAT_BOUNDS ? bucket_of(larder__stat_bound(k)) : BUCKETS;
+        for (; at < end; at++)
+            for (int n = 0; n < SHARDS; n++)
+                below += atomic_load_explicit(&h[n].bucket[at], memory_order_relaxed);
+        out[k] = below;
+    }
+    return 0;
+}
+
 void larder__note(larder__stats *s, const char *format, ...) {
     char sentence[LARDER__NOTE_BYTES];
     if (!s)

@@ -37,6 +37,15 @@ void larder__stat_observe(larder__stats *, larder__stat, double value); /* value
 
 int larder__stat_read(larder__stats *, size_t i, larder_stat_value *out); /* E_RANGE past the end */
 
+/* How many observations of histogram i lie below each of these bounds, and how many there are in
+ * all, which is the last: 0, or E_RANGE for any other figure. */
+enum { LARDER__STAT_BOUNDS = 12 };
+static inline double larder__stat_bound(size_t k) { /* 2^-13 (0.12 ms as seconds), 2^-11 to 2^9 */
+    static const double first = 1.0 / 8192;
+    return first * (double)((uint64_t)1 << 2 * k);
+}
+int larder__stat_below(larder__stats *, size_t i, uint64_t out[LARDER__STAT_BOUNDS + 1]);
+
 /* A sentence that is no error, for the person who trains (base/notes.h); at any time, from any
  * thread, said once however often it comes. Nobody counts (NULL): nobody is told. */
 __attribute__((format(printf, 2, 3))) void larder__note(larder__stats *, const char *format, ...);

@@ -39,6 +39,21 @@ static int make_one(const larder_access *a, const larder__ticket *t, larder__mak
     return make(arg, &want, t->buf, out);
 }
 
+void larder__cache_took_over(larder__cache *c, larder__ticket *t, int rc, larder_buf *b) {
+    if (!t->flight)
+        return;
+    t->held = LARDER_ENCODED;
+    if (rc < 0)
+        larder__cache_fail(c, t, rc, larder_errmsg());
+    else
+        larder__cache_fill(c, t, b);
+}
+
+void larder__cache_wait_only(larder__cache *c, larder__ticket *t, larder_buf **out) {
+    if (larder__cache_wait(c, t, out) == LARDER__TAKE_OVER && t->flight)
+        larder__cache_fail(c, t, LARDER_E_CANCELLED, "nobody is left to make it");
+}
+
 /* Makes and waits for what `claim` left open. The first failure is remembered; the rest is still
  * settled, since others may wait for it. */
 static int settle(larder__cache *c, larder_access *a, size_t n, larder__ticket *t,
@@ -60,7 +75,8 @@ static int settle(larder__cache *c, larder_access *a, size_t n, larder__ticket *
                 out[i] = NULL;
                 rc = larder__cache_wait(c, &t[i], &out[i]);
                 if (rc == LARDER__TAKE_OVER)
-                    rc = make_one(&a[i], &t[i], make, arg, &out[i]);
+                    larder__cache_took_over(
+                        c, &t[i], rc = make_one(&a[i], &t[i], make, arg, &out[i]), out[i]);
             }
             if (rc < 0 && first == 0) {
                 first = rc;

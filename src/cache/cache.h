@@ -76,7 +76,8 @@ typedef struct larder__cache_ops {
     void (*expect)(larder__cache *, uint64_t key);
     void (*fill)(larder__cache *, larder__ticket *, larder_buf *); /* takes its own reference */
     void (*failed)(larder__cache *, larder__ticket *, int code, const char *why);
-    /* A reference; or TAKE_OVER: whoever had promised it is gone, make it for yourself. */
+    /* A reference; or TAKE_OVER: whoever had promised it is gone, make it for yourself, and if the
+     * ticket has a flight still, settle it as one to MAKE. */
     int (*wait)(larder__cache *, larder__ticket *, larder_buf **out);
     /* The bytes of a READY ticket, of which `token` was given, where they may lie behind a network;
      * it is taken over. NULL in *out: they are not to be had, and the ticket has become one to MAKE
@@ -137,9 +138,14 @@ static inline void larder__cache_fail(larder__cache *c, larder__ticket *t, int c
                                       const char *why) {
     c->ops->failed(c, t, code, why);
 }
+/* After TAKE_OVER: `rc` and bytes of what was made, encoded. */
+void larder__cache_took_over(larder__cache *, larder__ticket *, int rc, larder_buf *);
 static inline int larder__cache_wait(larder__cache *c, larder__ticket *t, larder_buf **out) {
     return c->ops->wait(c, t, out);
 }
+/* Waits for what is not to be made here. If nobody brings it, the promise to make it is given back
+ * and *out stays as it was. */
+void larder__cache_wait_only(larder__cache *, larder__ticket *, larder_buf **out);
 static inline bool larder__cache_is_far(const larder__cache *c) { return c->ops->receive != NULL; }
 static inline void larder__ticket_drop(larder__ticket *t) { larder_buf_unref(&t->buf); }
 

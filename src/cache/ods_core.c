@@ -267,8 +267,15 @@ static void promise(larder__ods *o, larder__ods_job *j, larder_slot s) {
 }
 
 static larder_slot choose_slot(const larder__ods *o, const larder__ods_job *j, larder_rng *rng) {
-    const larder__pickset *from = j->touched.count ? &j->touched : &o->fresh;
-    return from->count ? larder__pickset_draw(from, rng) : LARDER_NO_SLOT;
+    if (!j->touched.count)
+        return o->fresh.count ? larder__pickset_draw(&o->fresh, rng) : LARDER_NO_SLOT;
+    larder_slot best = larder__pickset_draw(&j->touched, rng);
+    for (uint32_t i = 1; i < LARDER__ODS_LOOKS * o->live; i++) {
+        larder_slot s = larder__pickset_draw(&j->touched, rng);
+        if (count_of(o, o->slots->key_of[s]) > count_of(o, o->slots->key_of[best]))
+            best = s;
+    }
+    return best;
 }
 
 int larder__ods_batch(larder__ods *o, uint32_t job, larder_rng *rng, const uint64_t *wanted,

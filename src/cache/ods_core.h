@@ -8,9 +8,11 @@
  * not matter. An entry is done with when all live jobs have seen it (augmented: used it).
  *
  * - A job is served what it wants where that is resident and new to it. Instead of what is missing
- *   it gets residents that are new to it: first those that another job has had already, so that
- *   entries are soon done with, then the others; drawn uniformly. When there are none it gets what
- *   it wanted, a miss.
+ *   it gets residents that are new to it: first those that another job has had already, then the
+ *   others. When there are none it gets what it wanted, a miss. Of the first it gets the one that
+ *   most jobs have had among two draws a job: where jobs are not in step there is always one for
+ *   whom all residents are new, and if it took any of them, none would be done with for long, and
+ *   the others would have nothing new. So it finishes what the others have finished.
  * - A missing entry may push out one that is done with, provided that somebody is left to whom the
  *   newcomer is new. An augmented entry leaves as soon as it is done with.
  * - Refills are paced: over an epoch all samples but the N_r residents have to be read once for all
@@ -55,7 +57,10 @@ typedef struct larder__ods {
     larder__ods_job jobs[LARDER__ODS_JOBS];
 } larder__ods;
 
-enum { LARDER__ODS_OFFERS = 1024 }; /* refills at once, at most */
+enum {
+    LARDER__ODS_OFFERS = 1024, /* refills at once, at most */
+    LARDER__ODS_LOOKS = 2,     /* draws a live job, of which the nearest to done is served */
+};
 
 /* `byte` is zeroed memory of one byte a sample; both stay valid. No job is there yet. Seed `rng` to
  * your taste before the first refill. */

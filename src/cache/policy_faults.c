@@ -40,6 +40,7 @@ size_t larder__cache_known_keys(larder__local *c, const char *what, const uint64
     return n;
 }
 
+#ifndef NDEBUG
 bool larder__cache_consistent(larder__local *c) {
     uint64_t bytes = 0, form_bytes[LARDER_FORMS] = {0}, resident = 0, empty = 0;
     if (c->figures.requests < c->looked_at)
@@ -65,3 +66,4 @@ bool larder__cache_consistent(larder__local *c) {
     return bytes == c->base.slots.bytes && resident == c->base.slots.resident &&
            resident + empty == c->base.slots.used;
 }
+#endif

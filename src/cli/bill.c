@@ -37,7 +37,7 @@ static int loaded(struct dl_phdr_info *info, size_t size, void *json) {
 
 int larder__print_bill(void) {
     larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_text(&j, "larder", larder_version());
     larder__json_text(&j, "parts", larder_features());
     larder__json_open(&j, "formats", '{');

@@ -66,7 +66,7 @@ static int list(disk_args *a) {
         return rc;
     if (a->json) {
         a->out = (larder__json){.to = stdout};
-        larder__json_open(&a->out, NULL, '{');
+        larder__json_begin(&a->out);
         larder__json_u64(&a->out, "budget", f.budget);
         larder__json_u64(&a->out, "used_bytes", f.used_bytes);
         larder__json_u64(&a->out, "entries", f.entries);

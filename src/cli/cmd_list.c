@@ -46,12 +46,6 @@ static void entry(const sheet *s, const char *name, const char *summary,
                params[i].type);
 }
 
-/* Every policy is a recipe too, unless a recipe of its own bears its name. */
-static bool is_recipe(const larder_policy *p) {
-    larder_recipe space;
-    return p->future != LARDER_FUTURE_ALL && larder__recipe_find(p->plugin.name, &space) == &space;
-}
-
 /* Its parameters are those of its parts, which are listed below. */
 static void recipe(const sheet *s, const larder_recipe *r) {
     char parts[200];
@@ -74,7 +68,7 @@ static void list_recipes(const sheet *s) {
     for (size_t i = 0; larder__recipes[i]; i++)
         recipe(s, larder__recipes[i]);
     for (size_t i = 0; larder__policies[i]; i++)
-        if (is_recipe(larder__policies[i]))
+        if (larder__recipe_is_policy(larder__policies[i]))
             entry(s, larder__policies[i]->plugin.name, larder__policies[i]->plugin.summary,
                   larder__policies[i]->plugin.params);
     entry(s, "(every one)", "takes these too", larder__recipe_params);

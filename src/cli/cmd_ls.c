@@ -115,7 +115,7 @@ static void print_json(larder__data *d, const tally *t, uint64_t limit) {
     char fingerprint[24], identity[24];
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, about->fingerprint);
     snprintf(identity, sizeof identity, "%016" PRIx64, about->identity);
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_text(&j, "uri", larder__data_uri(d));
     larder__json_text(&j, "source", larder__data_plugin(d)->name);
     larder__json_u64(&j, "count", about->count);

@@ -50,7 +50,7 @@ static int parse_options(pack_args *a, int argc, char **argv) {
         {0}};
     const larder__command command = {
         "pack",
-        "larder pack SOURCE FOLDER [--shard-size SIZE] [--restart K] [--jobs N] [--verify]\n"
+        "larder pack URI FOLDER [--shard-size SIZE] [--restart K] [--jobs N] [--verify]\n"
         "       larder pack --check FOLDER",
         "Writes a data set as WebDataset shards whose JPEGs carry restart markers, with an index\n"
         "beside each shard. Pixels stay the same to the last bit. A loader that crops at random\n"
@@ -155,7 +155,7 @@ static int survey(pack_args *a, const char *where, larder__pack_tally *t) {
                                  .arg = a};
     if (a->json) {
         a->out = (larder__json){.to = stdout};
-        larder__json_open(&a->out, NULL, '{');
+        larder__json_begin(&a->out);
         larder__json_open(&a->out, "passed", '[');
     }
     int rc = larder__pack_inspect(&conf, t);

@@ -36,7 +36,7 @@ static int parse_options(options *o, int argc, char **argv) {
     const larder__option table[] = {
         {"profile", LARDER__TEXT, &o->profile, "FILE", "rates of a machine, from larder profile"},
         {"set", LARDER__TEXTS, &o->set, "K=V,…", "rates, also instead of the profile's; see below"},
-        {"model", LARDER__TEXT, &o->model, "M",
+        {"model", LARDER__TEXT, &o->model, "shared|paper",
          "shared: costs add up on every resource; paper: "
          "Seneca's equations (shared)"},
         {"split", LARDER__TEXT, &o->split, "E/D/A", "also say what this split would feed: 58/42/0"},
@@ -217,7 +217,7 @@ static void json_outlook(larder__json *j, const larder_outlook *o) {
 static void print_json(const options *given, const larder_rates *r, const larder_plan *p,
                        const change *c) {
     larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_text(&j, "model", p->model == LARDER_PLAN_PAPER ? "paper" : "shared");
     json_outlook(&j, &p->best);
     larder__json_u64(&j, "ties", p->ties);

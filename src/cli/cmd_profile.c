@@ -57,7 +57,8 @@ static int read_options(options *o, int argc, char **argv) {
                    .augment = ""};
     const larder__option table[] = {
         {"o", LARDER__TEXT, &o->out, "FILE", "where to write the JSON object (standard output)"},
-        {"augment", LARDER__TEXT, &o->augment, "SPEC", "what is done to a sample, as in training"},
+        {"augment", LARDER__TEXT, &o->augment, "STAGES",
+         "what is done to a sample, as in training"},
         {"dtype", LARDER__TEXT, &o->dtype, "f32|u8", "of a finished sample (f32)"},
         {"layout", LARDER__TEXT, &o->layout, "nchw|nhwc", "of a finished sample (nchw)"},
         {"threads", LARDER__NUMBER, &o->threads, "T", "that decode; 0: as many as cores (0)"},
@@ -77,7 +78,7 @@ static int read_options(options *o, int argc, char **argv) {
         {0}};
     const larder__command command = {
         "profile",
-        "larder profile URI [-o FILE] [--augment SPEC] [--t-gpu N | --run DIR | --job PID]",
+        "larder profile URI [-o FILE] [--augment STAGES] [--t-gpu N | --run DIR | --job PID]",
         "Measures what this machine gives for a data set: storage with 1, 4, 16 and 64 reads in\n"
         "flight, decoding and augmenting, cache and memory, a daemon's cache or Redis where\n"
         "--cache (or LARDER_SOCKET) names it. Writes one flat JSON object for larder plan.\n"

@@ -334,7 +334,7 @@ static int run_command(sim_args *a, const larder__command *c) {
 int larder__cmd_sim(int argc, char **argv) {
     sim_args a = {.epochs = UNSAID, .batch = UNSAID, .size = 3072};
     const larder__option options[] = {
-        {"recipe", LARDER__TEXTS, &a.recipes, "R,…", "recipes to run; larder list shows all"},
+        {"recipe", LARDER__TEXTS, &a.recipes, "RECIPE,…", "recipes to run; larder list shows all"},
         {"n", LARDER__NUMBER, &a.n, "N", "samples of the data set"},
         {"epochs", LARDER__NUMBER, &a.epochs, "E", "epochs (5, or as many as were recorded)"},
         {"batch", LARDER__NUMBER, &a.batch, "B", "batch size (256); with --access: look-up batch"},
@@ -349,25 +349,26 @@ int larder__cmd_sim(int argc, char **argv) {
         {"data", LARDER__TEXT, &a.data, "URI", "samples and sizes of this data set"},
         {"augment", LARDER__TEXT, &a.augment, "STAGES",
          "with --data of packed shards: crops, of which the bytes read follow"},
-        {"parts", LARDER__TEXT, &a.parts, "HOW", "with packed shards: read, keep or off (read)"},
+        {"parts", LARDER__TEXT, &a.parts, "read|keep|off", "of packed shards (read)"},
         {"replay", LARDER__TEXT, &a.replay, "FILE",
          "a recorded job (larder train --record): other recipes, policies, sizes"},
         {"access", LARDER__TEXT, &a.access, "FILE", "replay recorded row accesses, or u32 ids"},
-        {"policy", LARDER__TEXTS, &a.policies, "P,…",
+        {"policy", LARDER__TEXTS, &a.policies, "POLICY,…",
          "with --access or --replay: policies for the same requests"},
         {"entries", LARDER__TEXTS, &a.entries, "K,…", "with --access: 5000 entries, 10% of all"},
         {"lambda", LARDER__TEXTS, &a.lambdas, "L,…", "with --access: hcst with each of these"},
         {"analyze", LARDER__FLAG, &a.analyze, NULL, "with --access: reuse, by quarter of the run"},
-        {"plot", LARDER__TEXT, &a.plot, "out.svg", "draw hits over cache sizes or epochs"},
+        {"plot", LARDER__TEXT, &a.plot, "FILE", "an SVG: hits over cache sizes or epochs"},
         {"json", LARDER__FLAG, &a.json, NULL, "one JSON object a run"},
         {"quiet", LARDER__FLAG, &a.quiet, NULL, "no progress"},
         {0}};
     const larder__command command = {
         .name = "sim",
-        .usage = "larder sim --recipe R --n N [--epochs E] [--batch B] [--cache X] [--seed S]\n"
-                 "       larder sim --replay FILE [--recipe R] [--policy P] [--cache X]\n"
-                 "       larder sim --access FILE [--policy P] [--entries K] [--batch Q]\n"
-                 "       larder sim --access FILE --analyze | --lambda L",
+        .usage =
+            "larder sim --recipe RECIPE --n N [--epochs E] [--batch B] [--cache X] [--seed S]\n"
+            "       larder sim --replay FILE [--recipe RECIPE] [--policy POLICY] [--cache X]\n"
+            "       larder sim --access FILE [--policy POLICY] [--entries K] [--batch Q]\n"
+            "       larder sim --access FILE --analyze | --lambda L",
         .about =
             "Runs the loader's own sampler, cache policy and ledger without reading a byte, and\n"
             "says what would have been hits, substitutes, repeats, misses and storage bytes.\n"

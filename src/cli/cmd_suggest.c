@@ -1,4 +1,5 @@
-/* larder suggest: which recipe and how large a cache, from a recorded job. */
+/* larder suggest: which recipe and how large a cache, from a recorded job or, before any training,
+ * from the data set. */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -7,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/stoppable.h"
+#include "cli/suggest_ahead.h"
 #include "cli/tape_show.h"
 #include "sim/advice.h"
 #include "sim/price.h"
@@ -14,31 +16,67 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct options {
     const char *path, *memory, *price_text;
     larder__price price; /* if its text is there */
+    larder__ahead_conf ahead;
+    double rate, step; /* samples a second, and milliseconds; NAN: not said */
     bool json, quiet;
 } options;
 
+static int check_ahead(options *o) {
+    if (o->ahead.batch < 1 || o->ahead.batch > 1 << 20)
+        return larder__wrong_usage("suggest", "--batch is 1 to 1048576");
+    if (!(o->ahead.seconds >= 0.1 && o->ahead.seconds <= 3600))
+        return larder__wrong_usage("suggest", "--seconds is 0.1 to 3600");
+    if (!isnan(o->rate) && !isnan(o->step))
+        return larder__wrong_usage("suggest", "--rate or --step, not both");
+    if (!isnan(o->step) && !(o->step > 0 && o->step <= 1e7))
+        return larder__wrong_usage("suggest", "--step is above 0, in milliseconds");
+    if (!isnan(o->step))
+        o->rate = 1000 * (double)o->ahead.batch / o->step;
+    if (!isnan(o->rate) && !(o->rate > 0 && o->rate <= 1e9))
+        return larder__wrong_usage("suggest", "--rate is above 0, in samples a second");
+    o->ahead.source = o->path;
+    o->ahead.quiet = o->quiet || o->json;
+    return 0;
+}
+
 /* As larder__options_parse: 0, 1 after --help, -1 when wrong. */
 static int read_options(options *o, int argc, char **argv) {
-    *o = (options){0};
+    *o = (options){.ahead = {.batch = 256, .seconds = 5}, .rate = NAN, .step = NAN};
     const larder__option table[] = {
         {"memory", LARDER__TEXT, &o->memory, "SIZE",
          "what the cache may have, as 8GiB (half of this machine's memory)"},
         {"price", LARDER__TEXT, &o->price_text, "PRICE",
          "what reading costs: s3 (an example: 0.0004 for 1000 requests, 0.09 for a GiB), or "
          "get=0.0004/1000,byte=0.09/GiB"},
+        {"rate", LARDER__REAL, &o->rate, "N",
+         "of a data set: samples a second that training takes"},
+        {"step", LARDER__REAL, &o->step, "MS", "or what a step of --batch samples takes"},
+        {"batch", LARDER__NUMBER, &o->ahead.batch, "B", "samples a step (256)"},
+        {"augment", LARDER__TEXT, &o->ahead.augment, "STAGES",
+         "what is done to a sample (pictures: rrc:size=224|flip)"},
+        {"seconds", LARDER__REAL, &o->ahead.seconds, "S", "for measuring a data set (5)"},
         {"json", LARDER__FLAG, &o->json, NULL, "one JSON object"},
         {"quiet", LARDER__FLAG, &o->quiet, NULL, "no progress"},
         {0}};
     larder__command command = {
-        "suggest", "larder suggest FILE [--memory SIZE] [--price PRICE] [--json]",
-        "Says which recipe and how large a cache suit a job that was recorded (larder train "
-        "--record,\nLARDER_RECORD), with the reasons. The recipes are replayed over a range of "
-        "sizes with the speed\nof storage and training that the job measured.",
+        "suggest",
+        "larder suggest URI|FILE [--rate N | --step MS --batch B] [--memory SIZE] [--price PRICE]",
+        "Says which recipe and how large a cache suit training, with the reasons, what each would "
+        "bring in\ntime and bytes, and what it would change (order, once an epoch).\n\n"
+        "Of a data set, before any training: storage and decoding are measured for some seconds, "
+        "and\ntraining is as fast as --rate or --step says; without them several rates are shown. "
+        "Samples are\nread in random order; what the page cache holds already is still fast.\n\n"
+        "Of a job that was recorded (larder train --record, LARDER_RECORD): the recipes are "
+        "replayed "
+        "with\nthe speed of storage and training that it measured.",
+        "  larder suggest photos/ --rate 900\n"
+        "  larder suggest s3://bucket/photos/ --step 140 --batch 256 --price s3\n"
         "  larder train cifar10:folder --slow nfs --epochs 3 --record job.tape\n"
         "  larder suggest job.tape --memory 4GiB\n"
         "  larder suggest job.tape --price s3",
@@ -46,7 +84,9 @@ static int read_options(options *o, int argc, char **argv) {
     size_t count;
     int rc = larder__options_parse(&command, argc, argv, &o->path, 1, &count);
     if (rc == 0 && count != 1)
-        return larder__wrong_usage("suggest", "name the record of a job");
+        return larder__wrong_usage("suggest", "name a data set, or the record of a job");
+    if (rc == 0 && (rc = check_ahead(o)) < 0)
+        return rc;
     if (rc == 0 && o->price_text && larder__price_parse(&o->price, o->price_text) < 0)
         return larder__wrong_usage("suggest", larder_errmsg());
     return rc;
@@ -89,11 +129,14 @@ static void print_row(const options *o, const larder__tape *t, const larder__adv
     printf("  %s\n", mark);
 }
 
-static void print_saved(const larder__advice *a) {
+static void print_saved(const larder__advice *a, bool ahead) {
     const larder__advice_row *b = &a->best, *n = &a->now;
     double bytes = n->read_bytes - b->read_bytes, seconds = n->seconds - b->seconds;
-    printf("against the job as it was (%s, %s), an epoch: %.1f MB %s", n->recipe, n->cache,
-           fabs(bytes) / 1e6, bytes >= 0 ? "less" : "more");
+    if (ahead)
+        printf("against a loader without a cache, an epoch: ");
+    else
+        printf("against the job as it was (%s, %s), an epoch: ", n->recipe, n->cache);
+    printf("%.1f MB %s", fabs(bytes) / 1e6, bytes >= 0 ? "less" : "more");
     if (isfinite(seconds))
         printf(", %.2f s %s (%.2f instead of %.2f)", fabs(seconds), seconds >= 0 ? "less" : "more",
                b->seconds, n->seconds);
@@ -110,22 +153,38 @@ static void print_disk(const larder__advice *a) {
            a->best.cache, larder__print_bytes(a->best.first_bytes, all));
 }
 
-static void print_text(const options *o, const larder__tape *t, const larder__advice *a) {
+/* What it does to training, besides its speed. */
+static void print_changes(const larder__advice *a) {
+    bool reuses = strncmp(a->best.recipe, "rotate", 6) == 0;
+    printf("- it changes %s\n",
+           reuses ? "the order (h is measured, recorded and can be replayed) and that each sample "
+                    "comes once an epoch: some come again, others not"
+                  : "nothing that training sees: the order follows from the seed, and each sample "
+                    "comes once an epoch");
+}
+
+static void print_text(const options *o, const larder__tape *t, const larder__advice *a,
+                       const larder__ahead *ahead) {
     char bytes[32];
-    larder__tape_print(t, &a->rates);
+    if (ahead)
+        larder__ahead_print(ahead, &o->ahead, o->rate, a->memory);
+    else
+        larder__tape_print(t, &a->rates);
     printf("\nsuggested: --recipe %s --cache %s (%s); %s\n\n", a->best.recipe, a->best.cache,
            larder__print_bytes(a->best.cache_bytes, bytes), larder__verdict_name(a->verdict));
     for (size_t i = 0; i < a->reason_count; i++)
         printf("- %s\n", a->reasons[i]);
     printf("- ");
-    print_saved(a);
+    print_saved(a, ahead != NULL);
+    print_changes(a);
     print_disk(a);
     printf("\nan epoch after the first, by replay\n%-20s %8s %9s %9s %9s %8s %8s %9s", "recipe",
            "cache", "MB read", "requests", "time s", "waiting", "hits", "repeats");
     if (o->price_text)
         printf(" %12s %12s", "price", "of the run");
     printf("\n");
-    print_row(o, t, &a->now, a->now_replayed ? "as recorded" : "as recorded, measured");
+    if (!ahead)
+        print_row(o, t, &a->now, a->now_replayed ? "as recorded" : "as recorded, measured");
     for (size_t i = 0; i < a->count; i++) {
         const larder__advice_row *r = &a->rows[i];
         bool best = r->percent == a->best.percent && strcmp(r->recipe, a->best.recipe) == 0;
@@ -158,9 +217,23 @@ static void json_row(larder__json *j, const options *o, const larder__tape *t, c
     larder__json_close(j, '}');
 }
 
-static void print_json(const options *o, const larder__tape *t, const larder__advice *a) {
+static void json_ahead(larder__json *j, const options *o, const larder__ahead *h) {
+    const larder__profile *p = &h->profile;
+    larder__json_text(j, "source", o->path);
+    larder__json_text(j, "augment", h->augment);
+    larder__json_f64(j, "rate", o->rate);
+    larder__json_f64(j, "decode_per_second", h->decode);
+    larder__json_f64(j, "decode_per_core", p->decode.core);
+    larder__json_bool(j, "storage_small", h->small);
+    larder__json_f64(j, "storage_from_device", p->from_device);
+    larder__json_u64(j, "data_samples", p->samples);
+    larder__json_u64(j, "data_bytes", p->bytes);
+}
+
+static void print_json(const options *o, const larder__tape *t, const larder__advice *a,
+                       const larder__ahead *ahead) {
     larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_text(&j, "recipe", a->best.recipe);
     larder__json_text(&j, "cache", a->best.cache);
     larder__json_f64(&j, "cache_bytes", a->best.cache_bytes);
@@ -178,13 +251,15 @@ static void print_json(const options *o, const larder__tape *t, const larder__ad
     larder__json_f64(&j, "waiting_storage", a->starved);
     larder__json_u64(&j, "samples", t->job.samples);
     larder__json_u64(&j, "payload", t->job.payload);
+    if (ahead)
+        json_ahead(&j, o, ahead);
     larder__json_close(&j, '}');
     larder__json_f64(&j, "knee_percent", a->knee < 0 ? (double)NAN : a->knee);
     larder__json_open(&j, "saves", '{');
     larder__json_f64(&j, "storage_bytes", a->now.read_bytes - a->best.read_bytes);
     larder__json_f64(&j, "seconds", a->now.seconds - a->best.seconds);
     larder__json_close(&j, '}');
-    json_row(&j, o, t, "recorded", &a->now);
+    json_row(&j, o, t, ahead ? "without" : "recorded", &a->now);
     larder__json_open(&j, "rows", '[');
     for (size_t i = 0; i < a->count; i++)
         json_row(&j, o, t, NULL, &a->rows[i]);
@@ -201,6 +276,45 @@ static void show_progress(void *arg, size_t done, size_t of) {
         fprintf(stderr, "\r\033[K");
 }
 
+/* A data set: it is measured first. */
+static int suggest_ahead(const options *o, larder__stop *stop, larder__advice_conf *conf) {
+    enum { MANY = 200000 };
+    larder__ahead ahead;
+    larder__tape t;
+    larder__advice a;
+    if (isnan(o->rate) && o->json)
+        return larder__fail(LARDER_E_ARGS, "--json needs --rate, or --step and --batch");
+    int rc = larder__ahead_measure(&ahead, &o->ahead, stop);
+    if (rc < 0)
+        return rc;
+    if (isnan(o->rate)) {
+        larder__ahead_print(&ahead, &o->ahead, 0, conf->memory);
+        return larder__ahead_print_rates(&ahead, &o->ahead, conf);
+    }
+    if ((rc = larder__ahead_advise(&ahead, &o->ahead, o->rate, MANY, conf, &t, &a)) < 0)
+        return rc;
+    if (conf->progress)
+        fprintf(stderr, "\r\033[K");
+    if (o->json)
+        print_json(o, &t, &a, &ahead);
+    else
+        print_text(o, &t, &a, &ahead);
+    larder__tape_free(&t);
+    return 0;
+}
+
+/* A file may have been meant as a record. */
+static int suggest_other(const options *o, larder__stop *stop, larder__advice_conf *conf) {
+    struct stat st;
+    char why[400];
+    int rc = suggest_ahead(o, stop, conf);
+    if (rc >= 0 || rc == LARDER_E_CANCELLED || stat(o->path, &st) != 0 || !S_ISREG(st.st_mode))
+        return rc;
+    snprintf(why, sizeof why, "%s", larder_errmsg());
+    return larder__fail(LARDER_E_FORMAT, "%s is no record of a job; as a data set: %s", o->path,
+                        why);
+}
+
 static int suggest(void *arg, larder__stop *stop) {
     const options *o = arg;
     larder__tape t;
@@ -213,6 +327,8 @@ static int suggest(void *arg, larder__stop *stop) {
     int rc = o->memory ? larder__parse_bytes(o->memory, &conf.memory) : 0;
     if (rc < 0)
         return larder__fail_in(rc, "--memory");
+    if (!larder__tape_probe(o->path))
+        return suggest_other(o, stop, &conf);
     if ((rc = larder__tape_read(&t, o->path)) < 0)
         return rc;
     if (t.torn[0])
@@ -223,9 +339,9 @@ static int suggest(void *arg, larder__stop *stop) {
     if (rc < 0)
         rc = larder__fail_in(rc, "%s", o->path);
     else if (o->json)
-        print_json(o, &t, &a);
+        print_json(o, &t, &a, NULL);
     else
-        print_text(o, &t, &a);
+        print_text(o, &t, &a, NULL);
     larder__tape_free(&t);
     return rc;
 }

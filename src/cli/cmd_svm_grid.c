@@ -1,5 +1,6 @@
 /* larder svm-grid: cross validation over C and gamma, kernel rows and solutions handed on. */
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/libsvm_args.h"
@@ -95,7 +96,8 @@ static int told(void *arg, double c, double gamma, double score) {
     if (!s->any || (s->regression ? score < s->best : score > s->best))
         s->best = score, s->best_c = c, s->best_gamma = gamma, s->any = true;
     if (s->o->json)
-        printf("{\"c\": %.17g, \"gamma\": %.17g, \"score\": %.9g}\n", c, gamma, score);
+        printf("{\"schema\": %d, \"c\": %.17g, \"gamma\": %.17g, \"score\": %.9g}\n",
+               LARDER__JSON_SCHEMA, c, gamma, score);
     else if (!s->o->svm.quiet)
         printf("log2c %g log2g %g: %g  (best %g at c = %g, g = %g)\n", log2(c), log2(gamma), score,
                s->best, s->best_c, s->best_gamma);

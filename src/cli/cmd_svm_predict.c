@@ -15,6 +15,7 @@ typedef struct options {
     const char *words[3]; /* data, model, output */
     uint64_t probability;
     bool quiet, values, multi_label;
+    const char *device;
 } options;
 
 static const char about[] = "Predicts the rows of FILE (LIBSVM text, also .xz or .gz) with MODEL, "
@@ -32,6 +33,8 @@ static int read_options(options *o, int argc, char **argv) {
         {"q", LARDER__FLAG, &o->quiet, NULL, "print nothing"},
         {"values", LARDER__FLAG, &o->values, NULL, "decision values behind the label"},
         {"multi-label", LARDER__FLAG, &o->multi_label, NULL, "labels are lists such as 1,4,7"},
+        {"device", LARDER__TEXT, &o->device, "WHERE",
+         "cpu, cuda, cuda:1, or auto: a GPU where there is one (cpu)"},
         {0}};
     larder__command command = {"svm-predict", "larder svm-predict [options] FILE MODEL OUTPUT",
                                about, examples, table};
@@ -122,7 +125,8 @@ static int predict(const options *o, const larder_svm_model *m, const larder_svm
                  ? 0
                  : larder__fail(LARDER_E_NOMEM, "no memory for %zu rows", rows);
     if (rc == 0)
-        rc = larder_svm_predict(m, d, labels, likely ? NULL : values, likely ? values : NULL);
+        rc = larder_svm_predict_on(m, d, o->device, labels, likely ? NULL : values,
+                                   likely ? values : NULL);
     if (rc == 0 && (rc = write_labels(o, m, d, labels, values, width)) == 0)
         print_quality(o, m, d, labels, values);
     larder__free(labels);

@@ -43,7 +43,7 @@ static const char examples[] =
 
 typedef struct numbers { /* as typed, before they are checked */
     uint64_t batch, threads, net_threads, inflight, ahead;
-    const char *on_bad;
+    const char *on_bad, *pace;
 } numbers;
 
 static int wrong(const char *why) { return larder__wrong_usage("train", why); }
@@ -61,6 +61,10 @@ static int check_numbers(options *o, const numbers *n) {
         return wrong("--lr is 0 to 1000");
     if (!(o->conf.decay >= 0 && o->conf.decay <= 1))
         return wrong("--decay is 0 to 1");
+    if (n->pace && larder__parse_seconds(n->pace, &o->conf.pace) < 0)
+        return wrong("--pace is a time a step, as 4ms");
+    if (o->conf.pace > 10)
+        return wrong("--pace is at most 10s");
     o->conf.batch = (size_t)n->batch;
     static const char *const ways[] = {"fail", "skip", "replace"};
     size_t way = 0;
@@ -86,17 +90,20 @@ static int read_options(options *o, int argc, char **argv) {
     numbers n = {.batch = 128, .net_threads = 1, .on_bad = "fail"};
     larder__trainer_conf *c = &o->conf;
     const larder__option table[] = {
-        {"recipe", LARDER__TEXT, &c->recipe, "R",
+        {"recipe", LARDER__TEXT, &c->recipe, "RECIPE",
          "what rules order and cache, see larder list (" LARDER__DEFAULT_RECIPE ")"},
         {"cache", LARDER__TEXT, &c->cache, "X",
          "20% of the data's bytes, or 8GiB in all; :58/42/0 after it shares it out; or "
          "redis://host?budget=20% (20%)"},
         {"epochs", LARDER__NUMBER, &c->epochs, "E", "how often to go through the data (10)"},
         {"seed", LARDER__NUMBER, &c->seed, "S", "same seed, same run (1)"},
-        {"slow", LARDER__TEXT, &o->slow, "SPEC", "storage speed for training, as bandwidth=20MiB"},
+        {"slow", LARDER__TEXT, &o->slow, "STORAGE",
+         "storage speed for training, as bandwidth=20MiB"},
         {"json", LARDER__FLAG, &o->json, NULL, "one JSON object a line and epoch"},
-        {"net", LARDER__TEXT, &c->net, "mlp|cnn", "mlp is quick, cnn more accurate (mlp)"},
+        {"net", LARDER__TEXT, &c->net, "thin|mlp|cnn", "thin is quickest, cnn most accurate (mlp)"},
         {"batch", LARDER__NUMBER, &n.batch, "B", "samples a step (128)"},
+        {"pace", LARDER__TEXT, &n.pace, "TIME",
+         "a step takes as long at least, as on a slower device: 4ms (as it comes)"},
         {"lr", LARDER__REAL, &c->rate, "RATE", "first learning rate (0.05)"},
         {"decay", LARDER__REAL, &c->decay, "D", "weight decay (0)"},
         {"threads", LARDER__NUMBER, &n.threads, "T", "of the loader; 0: as many as cores (0)"},
@@ -104,17 +111,18 @@ static int read_options(options *o, int argc, char **argv) {
         {"inflight", LARDER__NUMBER, &n.inflight, "N", "joint reads under way at once; 0: 64 (0)"},
         {"ahead", LARDER__NUMBER, &n.ahead, "K",
          "batches read ahead, for slow answers; 0: 4, or up to 16 (0)"},
-        {"augment", LARDER__TEXT, &c->augment, "SPEC", "preparation of samples (what suits them)"},
+        {"augment", LARDER__TEXT, &c->augment, "STAGES",
+         "preparation of samples (what suits them)"},
         {"fields", LARDER__TEXT, &c->fields, "LIST",
          "members of samples, as jpg,json.label (picture and label)"},
         {"target", LARDER__TEXT, &c->target, "WHAT",
          "what the label is: a field, or csv:labels.csv?key=name&value=label"},
         {"test", LARDER__TEXT, &c->test, "URI",
          "what to validate on, or none (the test part of URI)"},
-        {"test-augment", LARDER__TEXT, &c->test_augment, "SPEC",
+        {"test-augment", LARDER__TEXT, &c->test_augment, "STAGES",
          "(that of training, without chance)"},
-        {"on-bad", LARDER__TEXT, &n.on_bad, "HOW",
-         "a sample that cannot be read: fail, skip or replace (fail)"},
+        {"on-bad", LARDER__TEXT, &n.on_bad, "fail|skip|replace",
+         "what becomes of a sample that cannot be read (fail)"},
         {"cage", LARDER__TEXT, &c->cage, "HOW",
          "decode in processes that may do nothing else: on, or limits as memory=1GiB,seconds=30"},
         {"out", LARDER__TEXT, &o->out, "DIR", "leave a record there for larder report"},
@@ -193,30 +201,40 @@ static void print_head(const output *out, const larder__trainer *t) {
            (unsigned long long)larder__trainer_samples(t));
     larder__shown_print(stdout, out->o->uri);
     printf("%s%s\n", out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
-    printf(
-        "epoch   acc %%  top5 %%    loss  time s  stall %%  hits %%  subst %%  rept %%  miss %%  "
-        "touched %%  read MB  requests%s\n",
-        out->compared ? "   fresh     gap" : "");
+    printf("epoch  acc %%   loss  time s stall%% hits%% subs%% rept%% miss%% touch%% MB read %s\n",
+           out->compared ? "   gap" : "  reqs");
 }
 
+/* Six letters at most. */
+static const char *short_count(char out[16], double n) {
+    if (n < 1e6)
+        snprintf(out, 16, "%.0f", n);
+    else
+        snprintf(out, 16, n < 1e9 ? "%.1fM" : "%.1fG", n / (n < 1e9 ? 1e6 : 1e9));
+    return out;
+}
+
+/* Four digits that matter, in six letters. */
+static const char *short_real(char out[16], double x) {
+    if (!isfinite(x))
+        return "-";
+    bool small = x < 9.99995 && x > -9.9995;
+    snprintf(out, 16, small ? (x < 0 ? "%.3f" : "%.4f") : fabs(x) < 9999.5 ? "%.4g" : "%.0e", x);
+    return out;
+}
+
+/* A line of 80 letters; --json has the rest (top5, fresh_loss, waits and so on). */
 static void print_human(const larder__epoch *e, bool compared) {
-    char accuracy[16] = "-", top5[16] = "-";
-    if (isfinite(e->accuracy)) {
+    char accuracy[16] = "-", loss[16], last[16];
+    if (isfinite(e->accuracy))
         snprintf(accuracy, sizeof accuracy, "%.2f", 100 * e->accuracy);
-        snprintf(top5, sizeof top5, "%.2f", 100 * e->top5);
-    }
     double served = (double)e->served;
-    printf("%5llu  %6s  %6s  %6.4g  %6.2f  %7.1f  %6.1f  %7.1f  %6.1f  %6.1f  %9.1f  %7.1f  %8.0f",
-           (unsigned long long)e->epoch, accuracy, top5, e->loss, e->seconds,
+    printf("%5llu %6s %6s %7.2f %6.1f %5.1f %5.1f %5.1f %5.1f %6.1f %7.1f %6s\n",
+           (unsigned long long)e->epoch, accuracy, short_real(loss, e->loss), e->seconds,
            share(e->stall_seconds, e->seconds), share((double)e->hits, served),
            share((double)e->substitutes, served), share((double)e->repeats, served),
            share((double)e->misses, served), 100 * e->touched, (double)e->storage_bytes / 1e6,
-           e->requests);
-    if (compared && isfinite(e->gap))
-        printf("  %6.4g  %6.3g", e->fresh_loss, e->gap);
-    else if (compared)
-        printf("  %6s  %6s", "-", "-");
-    putchar('\n');
+           compared ? short_real(last, e->gap) : short_count(last, e->requests));
 }
 
 /* What the run decided by measuring, for --replay: whole after every epoch, and at the end. */

@@ -28,7 +28,7 @@ static int parse_options(unpack_args *a, int argc, char **argv) {
         {"quiet", LARDER__FLAG, &a->quiet, NULL, "no progress"},
         {0}};
     const larder__command command = {
-        "unpack", "larder unpack SOURCE FOLDER",
+        "unpack", "larder unpack URI FOLDER",
         "Writes every sample of a data set as a file, under the name it had before it was packed.\n"
         "Where the folders do not tell the classes, a manifest.tsv beside the files does: the "
         "folder\n"
@@ -74,7 +74,7 @@ static void print(const unpack_args *a, const larder__extract_result *r) {
         return;
     }
     larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_u64(&j, "written", r->written);
     larder__json_u64(&j, "there", r->there);
     larder__json_u64(&j, "renamed", r->renamed);

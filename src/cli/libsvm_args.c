@@ -97,6 +97,7 @@ int larder__svm_args_settle(larder__svm_args *a, const char *command) {
     if (!off && !c->cache_always && strcmp(a->cache, "auto") != 0)
         return larder__wrong_usage(command, "--cache is auto, on or off");
     c->policy = a->policy;
+    c->device = a->device;
     c->task = (larder_svm_task)a->task;
     c->kernel = (larder_svm_kernel)a->kernel;
     c->degree = (int)a->degree;

@@ -15,7 +15,7 @@ typedef struct larder__svm_args { /* what svm-train and svm-grid share */
     uint64_t task, kernel, degree, shrinking, probability, threads, rows, seed;
     double cache_mb;   /* NAN: not given */
     double most_steps; /* of --max-iter; 0: not given */
-    const char *multi_class, *policy, *cache;
+    const char *multi_class, *policy, *cache, *device;
     bool quiet, keep_repeats, multi_label;
 } larder__svm_args;
 
@@ -46,14 +46,16 @@ int larder__svm_args_settle(larder__svm_args *, const char *command);
          "steps of a problem at most, -1: no limit (10000000, or 100 a row)"},                     \
         {"m", LARDER__REAL, &(a)->cache_mb, "MB", "memory for kernel rows (as suits)"},            \
         {"rows", LARDER__NUMBER, &(a)->rows, "N", "kernel rows to keep, instead of -m"},           \
-        {"cache-policy", LARDER__TEXT, &(a)->policy, "P",                                          \
+        {"cache-policy", LARDER__TEXT, &(a)->policy, "POLICY",                                     \
          "who stays of the rows kept, see larder list (kkt)"},                                     \
-        {"cache", LARDER__TEXT, &(a)->cache, "HOW",                                                \
-         "auto keeps rows where that is measured to be cheaper; on; off (auto)"},                  \
+        {"cache", LARDER__TEXT, &(a)->cache, "auto|on|off",                                        \
+         "auto keeps rows where that is measured to be cheaper (auto)"},                           \
         {"separate-rows", LARDER__FLAG, &(a)->conf.separate_rows, NULL,                            \
          "pairs of classes and folds share no kept rows"},                                         \
+        {"device", LARDER__TEXT, &(a)->device, "WHERE",                                            \
+         "cpu, cuda, cuda:1, or auto: a GPU where there is one (cpu)"},                            \
         {"threads", LARDER__NUMBER, &(a)->threads, "T", "0: as many as cores (0)"},                \
-        {"multi-class", LARDER__TEXT, &(a)->multi_class, "HOW",                                    \
+        {"multi-class", LARDER__TEXT, &(a)->multi_class, "ovo|ova",                                \
          "pairs of classes as LIBSVM (ovo) or each against all (ova)"},                            \
         {"multi-label", LARDER__FLAG, &(a)->multi_label, NULL,                                     \
          "labels are lists such as 1,4,7; one decision function each"},                            \

@@ -2,8 +2,11 @@
 #include "base/near.h"
 #include "cage/cage.h"
 #include "cli/bill.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
+#include "cli/complete.h"
+#include "cli/manual.h"
 #include "cli/tight_memory.h"
+#include "cli/variables.h"
 #include "plugins.h"
 
 #include <errno.h>
@@ -13,53 +16,28 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *about;
-} commands[] = {
-#define LARDER_COMMAND(name, about) {#name, larder__cmd_##name, about},
-#include "cli/commands.def"
-#undef LARDER_COMMAND
-};
-enum { COMMANDS = sizeof commands / sizeof *commands };
-
-/* A command of two words is typed with a hyphen: svm_train is svm-train. */
-static bool is_command(const char *name, const char *word) {
-    for (; *name && *word; name++, word++)
-        if (*name != *word && !(*name == '_' && *word == '-'))
-            return false;
-    return *name == *word;
-}
-
-static void as_typed(char typed[32], const char *name) {
-    size_t n = 0;
-    for (; name[n] && n + 1 < 32; n++)
-        typed[n] = name[n] == '_' ? '-' : name[n];
-    typed[n] = '\0';
-}
-
 static int help(FILE *to) {
     fprintf(to, "larder keeps a training job fed: a cache, sampler and loader that listens to the\n"
                 "training and reads from slow storage only what it must.\n\n"
                 "usage: larder COMMAND [options]    larder help COMMAND tells more\n\n");
-    for (int i = 0; i < COMMANDS; i++) {
-        char typed[32];
-        as_typed(typed, commands[i].name);
-        fprintf(to, "  %-12s %s\n", typed, commands[i].about);
-    }
-    fprintf(to,
-            "\n"
-            "a first look, without any data:\n"
-            "  larder sim --recipe lru,minio,quiver --n 50000 --epochs 5 --cache 20%%\n"
-            "your own data, as larder sees it:\n"
-            "  larder ls photos/            (a folder per class, tar shards, CIFAR, MNIST files)\n"
-            "train a small network through a cache, on storage made slow:\n"
-            "  larder train /usr/share/datasets/fashion-mnist --recipe minio --cache 20%% \\\n"
-            "               --epochs 5 --slow nfs\n\n"
-            "larder --plugin FILE.so COMMAND … takes policies, samplers, signals, sources, stages\n"
-            "and recipes from outside as well; so does LARDER_PLUGINS=FILE.so:FILE.so\n"
-            "larder --version shows what this build can do, with --json what it is made of.\n");
+    const larder__entry *e;
+    for (size_t i = 0; (e = larder__command_nth(i)); i++)
+        fprintf(to, "  %-12s %s\n", e->name, e->about);
+    fprintf(
+        to,
+        "\n"
+        "a first look, without any data:\n"
+        "  larder sim --recipe lru,minio,quiver --n 50000 --epochs 5 --cache 20%%\n"
+        "your own data, as larder sees it:\n"
+        "  larder ls photos/            (a folder per class, tar shards, CIFAR, MNIST files)\n"
+        "train a small network through a cache, on storage made slow:\n"
+        "  larder train /usr/share/datasets/fashion-mnist --recipe minio --cache 20%% \\\n"
+        "               --epochs 5 --slow nfs\n\n"
+        "larder --plugin FILE.so COMMAND … takes policies, samplers, signals, sources, stages\n"
+        "and recipes from outside as well; so does LARDER_PLUGINS=FILE.so:FILE.so\n"
+        "larder --version shows what this build can do, with --json what it is made of;\n"
+        "larder help environment lists the variables it looks at; larder --man COMMAND writes a\n"
+        "man page.\n");
     return 0;
 }
 
@@ -67,25 +45,23 @@ static int version(void) {
     const char *parts = larder_features();
     printf("larder %s\nparts: %s\n", larder_version(), parts);
     if (strchr(parts, '-'))
-        printf("(a minus: left out, because its library was missing when this was built)\n");
+        printf("(a minus: left out when this was built)\n");
     return 0;
 }
 
-static int find_command(const char *word) {
-    for (int i = 0; i < COMMANDS; i++)
-        if (is_command(commands[i].name, word))
-            return i;
+/* NULL with a word about which may be meant. */
+static const larder__entry *find_command(const char *word) {
+    const larder__entry *e = larder__command_named(word);
+    if (e)
+        return e;
     larder__near near;
     larder__near_begin(&near, word, strlen(word));
-    for (int i = 0; i < COMMANDS; i++) {
-        char typed[32];
-        as_typed(typed, commands[i].name);
-        larder__near_try(&near, typed, strlen(typed));
-    }
+    for (size_t i = 0; (e = larder__command_nth(i)); i++)
+        larder__near_try(&near, e->name, strlen(e->name));
     char hint[LARDER__NEAR_CHARS + 32];
     fprintf(stderr, "larder: no command \"%s\"%s%s larder --help lists them\n", word,
             larder__near_hint(&near, hint), larder__near_found(&near) ? "" : ";");
-    return -1;
+    return NULL;
 }
 
 static bool is_one_of(const char *word, const char *a, const char *b, const char *c) {
@@ -93,12 +69,25 @@ static bool is_one_of(const char *word, const char *a, const char *b, const char
 }
 
 /* larder help train is larder train --help. */
-static int help_with(char *word) {
-    int i = is_one_of(word, "--help", "-h", "help") ? COMMANDS : find_command(word);
-    if (i < 0 || i == COMMANDS)
-        return i < 0 ? 2 : help(stdout);
+static int help_with(char *word, const char *how) {
+    if (strcmp(word, "environment") == 0) {
+        larder__variables_print(how && strcmp(how, "--markdown") == 0);
+        return 0;
+    }
+    if (is_one_of(word, "--help", "-h", "help"))
+        return help(stdout);
+    const larder__entry *e = find_command(word);
     char asked[] = "--help", *argv[] = {word, asked, NULL};
-    return commands[i].run(2, argv);
+    return e ? e->run(2, argv) : 2;
+}
+
+/* larder --man: the program's page; larder --man train: that command's. */
+static int manual(const char *word) {
+    const larder__entry *e = word ? find_command(word) : NULL;
+    if (word && !e)
+        return 2;
+    larder__manual_print(stdout, e);
+    return 0;
 }
 
 /* --plugin FILE or --plugin=FILE, anywhere and any number of times: loaded, and taken out of the
@@ -124,6 +113,8 @@ static int take_plugins(int *argc, char **argv) {
 }
 
 static int run(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], LARDER__COMPLETE) == 0)
+        return larder__complete(stdout, argc - 2, argv + 2);
     int failed = take_plugins(&argc, argv);
     if (failed)
         return failed;
@@ -133,11 +124,13 @@ static int run(int argc, char **argv) {
     }
     char *word = argv[1];
     if (is_one_of(word, "--help", "-h", "help"))
-        return argc > 2 ? help_with(argv[2]) : help(stdout);
+        return argc > 2 ? help_with(argv[2], argv[3]) : help(stdout);
     if (is_one_of(word, "--version", "-V", "version"))
         return argc > 2 && strcmp(argv[2], "--json") == 0 ? larder__print_bill() : version();
-    int i = find_command(word);
-    return i < 0 ? 2 : commands[i].run(argc - 1, argv + 1);
+    if (strcmp(word, "--man") == 0)
+        return manual(argc > 2 ? argv[2] : NULL);
+    const larder__entry *e = find_command(word);
+    return e ? e->run(argc - 1, argv + 1) : 2;
 }
 
 /* A full disk behind standard output must not pass for success. */

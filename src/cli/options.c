@@ -2,10 +2,20 @@
 
 #include "base/near.h"
 #include "base/spec.h"
-#include "cli/commands.h"
+#include "cli/command_table.h"
 
 #include <stdio.h>
 #include <string.h>
+
+static struct {
+    void (*see)(void *arg, const larder__command *);
+    void *arg;
+} shown;
+
+void larder__options_show_to(void (*see)(void *arg, const larder__command *), void *arg) {
+    shown.see = see;
+    shown.arg = arg;
+}
 
 static void print_help(const larder__command *c) {
     printf("usage: %s\n\n%s\n", c->usage, c->about);
@@ -48,39 +58,28 @@ int larder__exit_code(const char *command, int rc) {
 
 /* ---- an option that is not there ------------------------------------------------------------- */
 
-/* The table of a command stands in its own function. So that others can be asked whether they have
- * an option, each is run with this set: its parser looks and goes no further. */
-static struct {
+typedef struct wanted {
     const char *name;
     size_t len;
     char owners[200];
 } wanted;
 
-static int look_up(const larder__command *c) {
-    size_t at = strlen(wanted.owners);
-    if (find(c, wanted.name, wanted.len))
-        snprintf(wanted.owners + at, sizeof wanted.owners - at, "%slarder %s", at ? ", " : "",
-                 c->name);
-    return 1;
+static void look_up(void *arg, const larder__command *c) {
+    wanted *w = arg;
+    size_t at = strlen(w->owners);
+    if (find(c, w->name, w->len))
+        snprintf(w->owners + at, sizeof w->owners - at, "%slarder %s", at ? ", " : "", c->name);
 }
 
-static const char *find_owners(const char *name, size_t len) {
-    static int (*const commands[])(int, char **) = {
-#define LARDER_COMMAND(name, about) larder__cmd_##name,
-#include "cli/commands.def"
-#undef LARDER_COMMAND
-    };
-    wanted.name = name, wanted.len = len, wanted.owners[0] = 0;
-    for (size_t i = 0; len > 1 && i < sizeof commands / sizeof *commands; i++) {
-        char word[] = "larder", *argv[] = {word, NULL};
-        commands[i](1, argv);
-    }
-    wanted.name = NULL;
-    return wanted.owners;
+static void find_owners(wanted *w) {
+    const larder__entry *e;
+    for (size_t i = 0; w->len > 1 && (e = larder__command_nth(i)); i++)
+        larder__command_shown(e, look_up, w);
 }
 
 static int unknown(const larder__command *c, const char *given, const char *name, size_t len) {
-    const char *owners = find_owners(name, len);
+    wanted others = {.name = name, .len = len};
+    find_owners(&others);
     larder__near near;
     larder__near_begin(&near, name, len);
     for (const larder__option *o = c->options; o && o->name; o++)
@@ -91,8 +90,8 @@ static int unknown(const larder__command *c, const char *given, const char *name
             given);
     if (larder__near_found(&near))
         fprintf(stderr, "; did you mean --%s?", larder__near_found(&near));
-    else if (owners[0])
-        fprintf(stderr, "; it is one of %s", owners);
+    else if (others.owners[0])
+        fprintf(stderr, "; it is one of %s", others.owners);
     fprintf(stderr, "%s larder %s --help tells more\n", larder__near_found(&near) ? "" : ";",
             c->name);
     return -1;
@@ -138,8 +137,10 @@ int larder__options_parse_noting(const larder__command *c, int argc, char **argv
                                  const char **words, size_t max, size_t *count, uint64_t *given) {
     *count = 0;
     *given = 0;
-    if (wanted.name)
-        return look_up(c);
+    if (shown.see) {
+        shown.see(shown.arg, c);
+        return 1;
+    }
     bool only_words = false;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];

@@ -42,6 +42,9 @@ int larder__options_parse(const larder__command *, int argc, char **argv, const 
 /* The same for those who want to know which options came: bit i is option i of the table. */
 int larder__options_parse_noting(const larder__command *, int argc, char **argv, const char **words,
                                  size_t max, size_t *count, uint64_t *given);
+/* While `see` is there, parsing shows it the table and answers 1, as if --help had been asked for
+ * (command_table.h calls this). */
+void larder__options_show_to(void (*see)(void *arg, const larder__command *), void *arg);
 /* For what a command itself finds wrong with its words: says why, and where more is told; -1. */
 int larder__wrong_usage(const char *command, const char *why);
 /* How a command ends: says what failed, if anything did. 0, 1, or 2 for wrong usage. */

@@ -76,7 +76,7 @@ static int replay(const larder__sim_access *a, const sequence *s, const char *po
 
 static void json_replay(const char *policy, uint64_t entries, const larder__replay_result *r) {
     larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_text(&j, "policy", policy);
     larder__json_u64(&j, "entries", entries);
     larder__json_u64(&j, "accesses", r->accesses);
@@ -236,7 +236,7 @@ static void json_reuse(larder__json *j, const char *name, const larder__reuse_in
 
 static void json_analysis(const larder__intervals *v) {
     larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_u64(&j, "step", v->step);
     larder__json_u64(&j, "rows", v->keys);
     json_reuse(&j, "run", &v->run);

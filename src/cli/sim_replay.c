@@ -41,7 +41,7 @@ static void print_row(const char *name, const char *cache, const larder_figures 
 static void json_row(const session *s, const char *kind, const char *name, const char *cache,
                      const larder__sim_result *r) {
     larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_text(&j, kind, name);
     larder__json_text(&j, "cache", cache);
     larder__json_u64(&j, "n", r->n);

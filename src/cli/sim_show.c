@@ -47,7 +47,7 @@ static void json_shown(larder__json *j, const larder__sim_result *r, uint64_t ep
 void larder__sim_json(const char *recipe, const char *cache, uint64_t seed,
                       const larder__sim_result *r) {
     larder__json j = {.to = stdout};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_text(&j, "recipe", recipe);
     larder__json_u64(&j, "n", r->n);
     larder__json_text(&j, "cache", cache);

@@ -60,6 +60,7 @@ static void times(larder__json *j, const larder_svm_stats *s) {
     larder__json_f64(j, "solve", s->solve_seconds);
     larder__json_f64(j, "update", s->update_seconds);
     larder__json_f64(j, "rest", rest > 0 ? rest : 0);
+    larder__json_f64(j, "start", s->start_seconds);
     larder__json_close(j, '}');
 }
 
@@ -92,10 +93,11 @@ int larder__svm_show_stats(const larder_svm_stats *s, const char *path) {
     if (rc < 0)
         return rc;
     larder__json j = {.to = file.to};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_u64(&j, "rows", s->rows);
     larder__json_u64(&j, "points", s->points);
     larder__json_text(&j, "engine", s->engine);
+    larder__json_text(&j, "device", s->device);
     larder__json_u64(&j, "threads", s->threads);
     larder__json_u64(&j, "problems", s->problems);
     larder__json_u64(&j, "rounds", s->rounds);

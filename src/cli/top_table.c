@@ -140,24 +140,34 @@ static const struct {
     int width; /* negative: from the left */
     show_fn show;
     order_fn order; /* NULL: rows are not sorted by it */
-} columns[] = {{"PID", 8, show_pid, by_pid},
-               {"JOB", -10, show_job, NULL},
-               {"RECIPE", -12, show_recipe, NULL},
-               {"STATE", -8, show_state, NULL},
-               {"EPOCH", -11, show_epoch, NULL},
-               {"SAMPLES/S", 9, show_rate, by_rate},
-               {"HIT%", 5, show_hit, by_hit},
-               {"SUB%", 5, show_subst, by_subst},
-               {"MISS%", 5, show_miss, by_miss},
-               {"READ MB/S", 9, show_read, by_read},
-               {"REQ/S", 6, show_requests, by_requests},
-               {"STALL%", 6, show_stall, by_stall},
-               {"HELD UP BY", -10, show_held, NULL},
-               {"CACHE B", 8, show_cache, by_cache},
-               {"UPTIME", 9, show_uptime, by_uptime}};
+    int rank;       /* 1 stays longest where there is no room for all */
+} columns[] = {{"PID", 8, show_pid, by_pid, 9},
+               {"JOB", -10, show_job, NULL, 1},
+               {"RECIPE", -12, show_recipe, NULL, 8},
+               {"STATE", -8, show_state, NULL, 10},
+               {"EPOCH", -11, show_epoch, NULL, 6},
+               {"SAMPLES/S", 10, show_rate, by_rate, 2},
+               {"HIT%", 5, show_hit, by_hit, 4},
+               {"SUB%", 5, show_subst, by_subst, 12},
+               {"MISS%", 6, show_miss, by_miss, 11},
+               {"READ MB/S", 10, show_read, by_read, 7},
+               {"REQ/S", 6, show_requests, by_requests, 13},
+               {"STALL%", 7, show_stall, by_stall, 3},
+               {"HELD UP BY", -10, show_held, NULL, 5},
+               {"CACHE B", 8, show_cache, by_cache, 14},
+               {"UPTIME", 9, show_uptime, by_uptime, 15}};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 size_t larder__top_columns(void) { return COLUMNS; }
+
+/* Does this column fit, with all that matter more? A width of 0 has room for all. */
+static bool is_shown(const larder__top *t, size_t column) {
+    size_t taken = 0;
+    for (size_t i = 0; i < COLUMNS; i++)
+        if (columns[i].rank <= columns[column].rank)
+            taken += 1 + (size_t)abs(columns[i].width);
+    return t->width == 0 || taken <= t->width || columns[column].rank == 1;
+}
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
@@ -173,8 +183,9 @@ static bool before(const larder__top *t, const larder__top_row *a, const larder_
 
 /* By insertion: there are a few dozen at most, nearly in order already. */
 void larder__top_sort(larder__top *t) {
-    while (!columns[t->column % COLUMNS].order)
-        t->column++;
+    for (size_t i = 0; i < COLUMNS; i++, t->column++)
+        if (columns[t->column % COLUMNS].order && is_shown(t, t->column % COLUMNS))
+            break;
     t->column %= COLUMNS;
     for (size_t i = 1; i < t->now.count; i++)
         for (size_t k = i; k > 0 && before(t, &t->rows[k], &t->rows[k - 1]); k--) {
@@ -207,6 +218,8 @@ void larder__top_choose(larder__top *t, int step) {
 
 static void print_row(FILE *to, const larder__top_row *r, const larder__top *t) {
     for (size_t i = 0; i < COLUMNS; i++) {
+        if (!is_shown(t, i))
+            continue;
         char cell[300], shown[300] = "", title[32];
         int width = abs(columns[i].width);
         if (r) {
@@ -310,10 +323,14 @@ static void print_body(FILE *to, larder__top *t, bool marks) {
 
 void larder__top_print(FILE *to, larder__top *t, size_t width, size_t lines, bool marks) {
     static const char keys[] = " q quit   < > sort by   r reverse   up down choose   enter details";
+    static const char few[] = " q quit  < > sort  r reverse  up down  enter details";
+    if (t->width != width) {
+        t->width = width;
+        larder__top_sort(t);
+    }
     char *body = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&body, &size);
-    (void)width;
     if (!f)
         return;
     print_body(f, t, marks);
@@ -325,7 +342,7 @@ void larder__top_print(FILE *to, larder__top *t, size_t width, size_t lines, boo
         for (; marks && used + 1 < lines; used++)
             fputc('\n', to);
         if (marks && lines > 2)
-            fputs(keys, to);
+            fputs(width < sizeof keys ? few : keys, to);
     }
     free(body);
 }

@@ -18,6 +18,7 @@ typedef struct larder__top {
     double seconds, looked;   /* so far apart, 0: there was none before; when it was */
     larder__top_row *rows;
     size_t cap;
+    size_t width;  /* of the terminal, in letters; 0: all there is room for */
     size_t column; /* that rows are sorted by */
     bool reverse, detail;
     uint64_t pid, number; /* of the row that is chosen; 0: the first */

@@ -8,6 +8,7 @@
 #include "loader/figures/ledger.h"
 #include "loader/figures/pace.h"
 #include "loader/figures/stall.h"
+#include "loader/fill/freight.h"
 #include "loader/fill/packages.h"
 #include "loader/fill/pixels.h"
 #include "loader/fill/targets.h"
@@ -38,16 +39,23 @@ typedef struct larder__place {
     const uint64_t *chances; /* of samples by id: of each row; NULL: as the batch's number says */
     double begun;            /* when the first of its rows was taken */
     larder__planned plan;
-    size_t rows;                /* to work on: those of the batch, then fetched entries */
-    size_t next_row, rows_left; /* not handed to a reader yet; not finished yet */
-    size_t unprepared;          /* of the batch's own */
-    _Atomic uint32_t reading;   /* joint reads under way */
-    bool *piece_read;           /* piece i, of l->piece rows: read, and nobody prepares it yet */
-    size_t pieces_read;         /* how many such */
-    larder_buf **bytes;         /* of each row, one reference, from reading to preparing */
-    larder_batch batch;         /* what the user sees; points at the arrays below */
-    unsigned char *x;           /* lent by the loader while rows are prepared and taken */
-    larder__pixel_block *block; /* that it lies in; NULL: in the caller's own memory */
+    size_t rows;                   /* to work on: those of the batch, then fetched entries */
+    size_t next_row, rows_left;    /* not handed to a reader yet; not finished yet */
+    size_t unprepared;             /* of the batch's own; what the device does is one more */
+    _Atomic uint32_t reading;      /* joint reads under way */
+    bool *piece_read;              /* piece i, of l->piece rows: read, and nobody prepares it yet */
+    size_t pieces_read;            /* how many such */
+    size_t device_rows;            /* the first so many are for the device, if it takes them; */
+    size_t unsent;                 /* of these not written down yet */
+    larder__orders *orders;        /* what was; NULL: nothing is decoded there */
+    size_t begun_there, undecoded; /* of them: up to which row threads of the device are at it; how
+                                      many it is not done with */
+    size_t made_there;             /* by the device */
+    struct larder__place *behind;  /* sent to the device after this one */
+    larder_buf **bytes;            /* of each row, one reference, from reading to preparing */
+    larder_batch batch;            /* what the user sees; points at the arrays below */
+    unsigned char *x;              /* lent by the loader while rows are prepared and taken */
+    larder__pixel_block *block;    /* that it lies in; NULL: in the caller's own memory */
     int64_t *y;
     uint64_t *served;
     uint8_t *kind;
@@ -90,7 +98,7 @@ typedef struct larder__loader_stats {
     larder__stat samples, batches, stall, fill, storage_reads, storage_bytes, storage_requests,
         read_time, decode_time, bad, healed, reports, refused, not_finite, shown, ess, evaluated,
         evaluation, scratch_read, scratch_written, scratch_time, hits, substitutes, misses, repeats,
-        demand_bytes;
+        demand_bytes, decoded_gpu, gpu_share, gpu_time, gpu_engine, gpu_refused;
     larder__stat time[LARDER__TIMES];
     larder__stat fresh_loss, reused_loss, loss_gap;
     larder__stat figures[LARDER_FIGURES];
@@ -127,6 +135,7 @@ struct larder_loader {
     bool own;                   /* its samples are the program's own (source/own.h) */
     larder_own_maker maker;     /* make NULL: rows are made by the pipeline */
     larder__cage *cage;         /* where samples are decoded; NULL: here */
+    larder__freight *device;    /* where batches go as levels; NULL: they lie in memory */
     larder__pipeline *pipeline; /* NULL: samples have no picture */
     larder__columns *columns;   /* NULL: a picture and a label */
     larder__targets *targets;   /* labels that lie beside the data; NULL: none */
@@ -270,6 +279,10 @@ void larder__unread_keep(larder_loader *, larder__place *, size_t from);
  * prepares some. False: others are at all that are left. */
 bool larder__place_work(larder_loader *, larder__scratch *, larder__place *);
 
+/* With the lock held, which is given up meanwhile: n rows of a place are there, or all that the
+ * device does. Whoever brings the last ones finishes the batch. */
+void larder__place_prepared(larder_loader *, larder__scratch *, larder__place *, size_t n);
+
 /* rows_read.c, rows_prepare.c: up to LARDER__ROWS_AT_ONCE rows of a place whose tickets are open:
  * first the bytes, then what becomes of them. */
 enum { LARDER__ROWS_AT_ONCE = 64 };
@@ -283,6 +296,8 @@ int larder__row_bytes(larder_loader *, larder__place *, size_t row, larder_buf *
                       uint8_t *held);
 /* One sample from storage, past the cache. */
 int larder__row_alone(larder_loader *, larder__place *, uint64_t id, larder_buf **out);
+/* After LARDER__TAKE_OVER: reads it, and hands it on where others want it still. */
+int larder__row_take_over(larder_loader *, larder__place *, larder__ticket *, larder_buf **out);
 /* What has just been read for place p on this thread, which had made `before` requests by then:
  * into the statistics. p NULL: nobody's, it counts with the next batch. */
 void larder__joint_note(larder_loader *, larder__place *p, uint64_t before, uint64_t samples,
@@ -295,6 +310,11 @@ int larder__row_decode(larder_loader *, larder__scratch *, larder__place *, size
 /* One sample's bytes, in this form, as the pixels of a row. */
 int larder__pixels_make(larder_loader *, larder__scratch *, larder_buf *bytes, larder_form,
                         uint64_t seed, void *out);
+/* One row of these bytes, which are as its ticket says; what goes wrong is noted as its fault. */
+void larder__row_finish(larder_loader *, larder__scratch *, larder__place *, size_t row,
+                        larder_buf *bytes);
+/* The chance of a view: the first has the row's own. */
+uint64_t larder__view_seed(uint64_t seed, size_t view);
 /* What chance a row of this place has; as which form it is booked. */
 uint64_t larder__row_chance(const larder_loader *, const larder__place *, size_t row);
 uint8_t larder__row_form(const larder_loader *, const larder__ticket *);

@@ -64,6 +64,7 @@ void larder_loader_close(larder_loader **pl) {
         pthread_join(l->threads[i], NULL);
     for (uint32_t i = 0; i < l->readers.started; i++)
         pthread_join(l->readers.threads[i], NULL);
+    larder__freight_end(l);
     larder__worker_abandon(l);
     larder__recording_close(l);
     larder__packages_close(&l->crates);
@@ -72,6 +73,8 @@ void larder_loader_close(larder_loader **pl) {
     for (uint32_t k = 0; l->x && k < l->conf.prefetch; k++)
         larder__pixel_block_unref(&l->x[k]);
     larder__evaluation_close(&l->evaluation);
+    if (!l->pool) /* else it goes with the last of its blocks */
+        larder__freight_done(l->device);
     larder__pool_close(&l->pool);
     larder__kept_free(l->kept);
     larder__scratch_close(&l->own_scratch);
@@ -127,7 +130,7 @@ static int start_threads(larder_loader *l) {
         l->running++;
     }
     l->conf.threads = l->running;
-    return 0;
+    return larder__freight_start(l);
 }
 
 static bool all_over(const larder_loader *l) {
@@ -260,6 +263,7 @@ static int hand_out(larder_loader *l, larder__place *p) {
         snprintf(l->audit_says, sizeof l->audit_says, "%s", l->audit ? larder_errmsg() : "");
     }
     larder__recording_batch(l, p);
+    larder__freight_handed(l, p);
     l->handed_out = larder__now();
     larder__stat_spend(l->stats, l->stat.time[LARDER__TIME_ASSEMBLY], l->handed_out - l->ready_at);
     return 0;

@@ -16,7 +16,7 @@ static int copy_texts(larder_loader *l, const larder_loader_conf *c) {
     l->conf = *c;
     l->conf.source = l->conf.recipe = l->conf.cache = l->conf.augment = NULL;
     l->conf.record = l->conf.replay = l->conf.fields = l->conf.target = NULL;
-    l->conf.cage = NULL;
+    l->conf.cage = l->conf.device = l->conf.decode = NULL;
     l->conf.own = NULL; /* the caller's, until open returns */
     l->conf.maker = NULL;
     l->own = c->own != NULL;
@@ -134,7 +134,8 @@ static int prove_entry(void *loader, uint64_t id, uint64_t nonce, uint64_t *out)
 /* Jobs that share a cache may exchange pixels and rows where this agrees. */
 static uint64_t pipeline_hash(const larder_loader *l) {
     const char *augment = l->conf.augment ? l->conf.augment : "";
-    uint64_t about[] = {l->conf.dtype, l->conf.layout, l->row_bytes}; /* of all views */
+    uint64_t about[] = {l->pipeline ? larder__pipeline_dtype(l->pipeline) : l->conf.dtype,
+                        l->conf.layout, l->row_bytes}; /* of all views */
     return larder__hash_bytes(larder__hash_bytes(1, about, sizeof about), augment, strlen(augment));
 }
 
@@ -194,8 +195,16 @@ static int open_pipeline(larder_loader *l) {
                                   .raw = about->raw,
                                   .raw_layout = about->layout,
                                   .dtype = l->conf.dtype,
-                                  .layout = l->conf.layout};
+                                  .layout = l->conf.layout,
+                                  .levels = l->device != NULL};
     int rc = larder__pipeline_open(&l->pipeline, &pipe);
+    if (rc == 0 && l->device)
+        rc = larder__freight_settle(l);
+    if (rc == 0 && pipe.levels && !l->device) { /* such rows travel as they are asked for */
+        larder__pipeline_close(&l->pipeline);
+        pipe.levels = false;
+        rc = larder__pipeline_open(&l->pipeline, &pipe);
+    }
     if (rc == 0 && larder__pipeline_mixes(l->pipeline) && (l->conf.fields || l->maker.make))
         return larder__fail(LARDER_E_ARGS,
                             "augment \"%.60s\": pictures and their labels are mixed, "
@@ -254,6 +263,8 @@ static int open_data(larder_loader *l, const larder_loader_conf *given) {
     if ((l->own || l->maker.make) && (l->conf.fields || l->conf.target))
         return larder__fail(LARDER_E_ARGS, "fields and target are for sources of larder's whose "
                                            "samples no function of your own changes");
+    if ((rc = larder__freight_open(l, given)) < 0)
+        return rc;
     rc = larder__fields_parse(l, &c);
     if (rc == 0 && l->own)
         rc = open_own(l, given->own);
@@ -357,7 +368,11 @@ static int open_pool(larder_loader *l) {
                                     .own = l->conf.prefetch,
                                     .most = l->conf.hold_most,
                                     .pin = l->conf.pin,
-                                    .unpin = l->conf.unpin};
+                                    .unpin = l->conf.unpin,
+                                    .beside = l->device ? larder__twin_open : NULL,
+                                    .beside_end = larder__twin_close,
+                                    .done = l->device ? larder__freight_done : NULL,
+                                    .arg = l->device};
     int rc = larder__pool_open(&l->pool, &conf);
     if (rc == 0)
         rc = larder__stat_probe(l->stats, "batches_on_hold", "batches",
@@ -384,7 +399,7 @@ static int open_ring(larder_loader *l, const larder_loader_conf *given) {
     l->x_of = larder__malloc(l->conf.prefetch * sizeof *l->x_of);
     l->threads = larder__calloc(l->conf.threads, sizeof *l->threads);
     l->readers.threads = larder__calloc(l->readers.most, sizeof *l->readers.threads);
-    size_t seats = l->conf.threads + l->readers.most;
+    size_t seats = l->conf.threads + l->readers.most + LARDER__FREIGHT_THREADS;
     l->seats = larder__memalign(64, seats * sizeof *l->seats);
     if (!l->ring || !l->x || !l->x_of || !l->threads || !l->readers.threads || !l->seats)
         return LARDER_E_NOMEM;

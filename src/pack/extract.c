@@ -84,7 +84,7 @@ static int compare_file(const extract *x, const char *name, const unsigned char 
         return errno == ENOENT ? 0 : -1;
     size_t at = 0;
     ssize_t n;
-    while ((n = read(fd, block, sizeof block)) > 0 && at + (size_t)n <= size &&
+    while ((n = larder__read_some(fd, block, sizeof block)) > 0 && at + (size_t)n <= size &&
            memcmp(block, bytes + at, (size_t)n) == 0)
         at += (size_t)n;
     close(fd);

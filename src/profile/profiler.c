@@ -187,7 +187,7 @@ int larder__profile_write(FILE *to, const larder__profile *p, const larder_rates
     larder__json j = {.to = to};
     bool small;
     larder__profile_storage(p, &small);
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     write_rates(&j, r);
     larder__json_text(&j, "source", conf->source);
     larder__json_text(&j, "augment", conf->augment ? conf->augment : "");

@@ -43,8 +43,7 @@ static void close_group(void **st) {
         larder__group_step(g);
     }
     if (g->machine) {
-        g->left_old = g->left_count;
-        larder__group_delete(g);
+        larder__group_delete(g, true);
         larder__journal_leave(g->journal);
     }
     larder__machine_close(&g->machine);

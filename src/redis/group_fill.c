@@ -142,8 +142,7 @@ void larder__group_fail(void *st, larder__ticket *t, int code) {
 /* Has somebody promised this very value and not brought it yet? */
 static bool promised(larder__group *g, const larder__value *v) {
     pthread_mutex_lock(&g->state);
-    bool yes = g->machine && larder__machine_holds(g->machine, v->id, v->mark) &&
-               larder__machine_maker(g->machine, v->id) != UINT32_MAX;
+    bool yes = g->machine && larder__machine_promised(g->machine, v->id, v->mark);
     pthread_mutex_unlock(&g->state);
     return yes;
 }
@@ -188,6 +187,19 @@ static void wait_begin(larder__group *g, passage *p) {
     pthread_mutex_unlock(&g->lists);
 }
 
+/* This one alone, now: it may have come since it was last asked for. */
+static larder_buf *ask_now(larder__group *g, const larder__value *v, uint8_t *held) {
+    larder__redis_fetch *e = larder__redis_fetch_new(v);
+    if (!e)
+        return NULL;
+    larder__redis_values_send(g->far, &e, 1);
+    larder_buf *out = larder__redis_values_look(g->far, e);
+    if (out)
+        *held = larder__redis_fetch_held(e);
+    larder__redis_fetch_unref(&e);
+    return out;
+}
+
 static void wait_end(larder__group *g, passage *p) {
     pthread_mutex_lock(&g->lists);
     if (p->next)
@@ -198,7 +210,6 @@ static void wait_end(larder__group *g, passage *p) {
         g->waiting = p->next;
     pthread_mutex_unlock(&g->lists);
     larder__redis_fetch_unref(&p->again);
-    larder__free(p);
 }
 
 /* What the others did since our last question; nobody may be asking one for a while. */
@@ -221,10 +232,8 @@ static larder_buf *wait_for_maker(larder__group *g, passage *p, uint8_t *held) {
     while (larder__world_now() < began + MAKER_SECONDS && !larder__redis_values_away(g->far)) {
         bool last = !promised(g, &p->value); /* what is made now is there */
         larder_buf *out = look_again(g, p, held);
-        if (!out && last) { /* asked before that, maybe */
-            ask_again(g);
-            return look_again(g, p, held);
-        }
+        if (!out && last) /* asked before that, maybe */
+            return ask_now(g, &p->value, held);
         if (out || began < atomic_load(&g->impatient_until))
             return out;
         larder__world_sleep_until(larder__world_now() + pause);
@@ -258,7 +267,15 @@ int larder__group_wait(void *st, larder__ticket *t, larder_buf **out) {
     wait_end(st, p);
     if (!got && t->kind == LARDER_HIT)
         t->kind = LARDER_MISS;
-    return got ? 0 : LARDER__TAKE_OVER;
+    if (got || p->value.form != LARDER_ENCODED) {
+        larder__free(p);
+        return got ? 0 : LARDER__TAKE_OVER;
+    }
+    /* The table has it and Redis has not: whoever reads it puts it there, or all would read it. */
+    t->make = LARDER_ENCODED;
+    t->size = p->value.size;
+    t->flight = (larder__flight *)(void *)p;
+    return LARDER__TAKE_OVER;
 }
 
 int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder_buf **out) {
@@ -270,6 +287,10 @@ int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder
     larder_buf_unref(&token);
     if (got)
         return 0;
+    bool comes = promised(g, &v);
+    uint8_t held = LARDER_ENCODED;
+    if (!comes && (*out = ask_now(g, &v, &held)) && does(t, &v, held, out))
+        return 0;
     passage *p = larder__malloc(sizeof *p);
     if (!p) {
         uint8_t form = t->form;
@@ -280,7 +301,7 @@ int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder
     *p = (passage){.g = g, .value = v};
     t->flight = (larder__flight *)(void *)p;
     t->size = v.size;
-    if (promised(g, &v)) {
+    if (comes) {
         t->task = LARDER__WAIT;
         wait_begin(g, p);
         return 0;

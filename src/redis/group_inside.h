@@ -6,6 +6,11 @@
 #include "redis/journal.h"
 #include "redis/values_inside.h"
 
+typedef struct larder__leaving { /* a value that we evicted, and with which record */
+    larder__left value;
+    uint64_t record;
+} larder__leaving;
+
 typedef struct larder__group {
     larder__client *client;
     larder__redis_values *far;
@@ -29,8 +34,10 @@ typedef struct larder__group {
     larder__reply *answers; /* of these */
     uint64_t *keys;
     size_t answer_room, key_room;
-    larder__left *left; /* to be deleted: those of before the last question, and the rest */
-    size_t left_count, left_old, left_cap;
+    larder__leaving *left; /* to be deleted, oldest first */
+    size_t left_count, left_cap;
+    uint64_t records;                        /* applied so far */
+    uint64_t heard[LARDER__MACHINE_JOBS][2]; /* which were each job's last, and the one before */
 
     pthread_mutex_t lists;
     larder__left *made; /* to be told */
@@ -56,7 +63,8 @@ int larder__group_join(larder__group *);
 bool larder__group_step(larder__group *);
 void larder__group_queue_made(larder__group *);
 void larder__group_note_down(larder__left **list, size_t *count, size_t *cap, const larder__left *);
-void larder__group_delete(larder__group *); /* values that nobody was promised any more */
+/* Values that nobody was promised any more; `all`: those too that somebody was. */
+void larder__group_delete(larder__group *, bool all);
 
 /* group_fill.c: from decisions to bytes; as in larder__carrier. */
 void larder__group_board(void *group, const larder__reply *, const larder_access *, size_t n,

@@ -65,7 +65,7 @@ static void lose(larder__group *g) {
     queue_clear(g);
     larder__client_lost(g->client);
     g->got = (larder__replies){0};
-    g->left_count = g->left_old = g->told_count = 0;
+    g->left_count = g->told_count = 0;
     g->retry_at = larder__world_now() + RETRY_FIRST;
     g->retry_after = RETRY_FIRST;
 }
@@ -75,7 +75,8 @@ static void note_left(larder__group *g, const larder__machine *m, uint32_t job,
                       const larder__outcome *o) {
     bool ours = o->for_all ? larder__machine_first(m, g->job) : job == g->job;
     for (size_t i = 0; ours && i < o->left_count; i++)
-        larder__group_note_down(&g->left, &g->left_count, &g->left_cap, &o->left[i]);
+        if (larder__grow(&g->left, &g->left_cap, g->left_count + 1, sizeof *g->left) == 0)
+            g->left[g->left_count++] = (larder__leaving){o->left[i], g->records};
 }
 
 static void drop(larder__group *g, const larder__left *d) {
@@ -94,14 +95,36 @@ static void drop_late(larder__group *g) {
     g->told_count = 0;
 }
 
-/* Values that left before the last question: whoever was promised them has asked by now. */
-void larder__group_delete(larder__group *g) {
-    for (size_t i = 0; i < g->left_old; i++)
-        drop(g, &g->left[i]);
-    if (g->left_old)
-        memmove(g->left, g->left + g->left_old, (g->left_count - g->left_old) * sizeof *g->left);
-    g->left_count -= g->left_old;
-    g->left_old = g->left_count;
+/* A job asks for what it was promised before its next question; with the one after that Redis has
+ * heard it. So a value is wanted until all jobs that were there have said two words since. */
+static uint64_t nobody_wants_before(const larder__group *g) {
+    uint64_t first = g->records;
+    for (uint32_t j = 0; j < LARDER__MACHINE_JOBS; j++)
+        if (larder__machine_here(g->machine, j) && g->heard[j][1] < first)
+            first = g->heard[j][1];
+    return first;
+}
+
+/* A job that rests for long is not waited for without end: an eighth of the cache may lie there
+ * beside it. */
+void larder__group_delete(larder__group *g, bool all) {
+    enum { BESIDE = 8 };
+    if (!g->machine && !all)
+        return;
+    uint64_t before = all ? UINT64_MAX : nobody_wants_before(g);
+    size_t most =
+        all ? 0 : larder__cache_slots(larder__machine_cache(g->machine))->resident / BESIDE;
+    size_t n = 0;
+    while (n < g->left_count && (g->left[n].record < before || g->left_count - n > most))
+        drop(g, &g->left[n++].value);
+    if (n)
+        memmove(g->left, g->left + n, (g->left_count - n) * sizeof *g->left);
+    g->left_count -= n;
+}
+
+static void note_heard(larder__group *g, uint32_t job, bool joins) {
+    g->heard[job][1] = joins ? g->records : g->heard[job][0];
+    g->heard[job][0] = g->records;
 }
 
 /* What our own question came to. */
@@ -135,6 +158,8 @@ static int apply(larder__group *g, larder__machine *m, const larder__record *rec
         rc = larder__machine_apply(m, job, &op, &o);
     if (rc < 0)
         return rc == LARDER_E_NOMEM || rc == LARDER_E_FULL ? rc : LARDER_E_FORMAT;
+    g->records++;
+    note_heard(g, job, op.type == LARDER__OP_JOIN);
     note_left(g, m, job, &o);
     bool ours = job == g->job && number == g->number && op.type > LARDER__OP_LEAVE;
     return ours ? keep_outcome(g, &op, &o) : 0;
@@ -249,7 +274,7 @@ int larder__group_join(larder__group *g) {
     pthread_mutex_unlock(&g->state);
     begin_anew(g, joined.began);
     queue_clear(g);
-    g->left_count = g->left_old = 0; /* whoever wrote those deletes them */
+    g->left_count = 0; /* whoever wrote those deletes them */
     pthread_mutex_lock(&g->lists);
     g->made_count = 0;
     pthread_mutex_unlock(&g->lists);
@@ -306,7 +331,7 @@ bool larder__group_step(larder__group *g) {
     if (rc == 0)
         rc = larder__journal_step(g->journal, records, g->queued, &h);
     queue_clear(g);
-    larder__group_delete(g);
+    larder__group_delete(g, false);
     if (rc == 0) {
         pthread_mutex_lock(&g->state);
         rc = apply_all(g, g->machine, &h);

@@ -1,5 +1,6 @@
 #include "redis/tls.h"
 
+#include "base/certificates.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/world.h"
@@ -81,10 +82,12 @@ static int no_password(char *to, int n, int writing, void *none) {
 }
 
 static int load_files(SSL_CTX *x, const larder__tls_conf *conf) {
-    int believed = conf->ca[0] ? SSL_CTX_load_verify_locations(x, conf->ca, NULL)
-                               : SSL_CTX_set_default_verify_paths(x);
+    const char *ca = conf->ca[0] ? conf->ca : larder__system_certificates();
+    int believed =
+        ca ? SSL_CTX_load_verify_locations(x, ca, NULL) : SSL_CTX_set_default_verify_paths(x);
     if (believed != 1)
-        return larder__fail(LARDER_E_ARGS, "%s: TLS: ca=%s: %s", conf->peer, conf->ca, complaint());
+        return larder__fail(LARDER_E_ARGS, "%s: TLS: ca=%s: %s", conf->peer, ca ? ca : "",
+                            complaint());
     if (!conf->cert[0])
         return 0;
     if (SSL_CTX_use_certificate_chain_file(x, conf->cert) != 1)

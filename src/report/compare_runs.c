@@ -169,7 +169,7 @@ static void json_spread(larder__json *j, const char *key, const larder__spread *
 
 int larder__compare_json(FILE *to, const larder__comparison *c) {
     larder__json j = {.to = to};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     json_side(&j, "first", c->a);
     json_side(&j, "second", c->b);
     larder__json_bool(&j, "told", c->told);

@@ -215,8 +215,9 @@ static const char style[] =
     ".charts > svg, .wide { width: 100%; height: auto; border: 1px solid var(--line); "
     "border-radius: 6px; background: var(--card); box-sizing: border-box }\n"
     ".wide { overflow-x: auto } table { border-collapse: collapse; width: 100%; "
-    "font-variant-numeric: tabular-nums }\n"
-    "th, td { padding: 8px 12px; text-align: right; border-bottom: 1px solid var(--line); "
+    "font-variant-numeric: tabular-nums } :focus-visible { outline: 2px solid #0969da }\n"
+    "th, td { padding: 6px 8px; text-align: right; font-size: 13px; border-bottom: 1px solid "
+    "var(--line); "
     "white-space: nowrap }\n"
     "tr > :first-child { text-align: left } tbody tr:last-child > * { border-bottom: 0 } thead th "
     "{ "
@@ -229,7 +230,7 @@ static void html_head(FILE *to, const char *title, const larder__run *runs, size
           "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
           to);
     larder__xml_text(to, title);
-    fprintf(to, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", style);
+    fprintf(to, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n<h1>", style);
     larder__xml_text(to, title);
     fputs("</h1>\n<p>", to);
     if (count) {
@@ -325,7 +326,7 @@ int larder__report_html(FILE *to, const char *title, const larder__run *runs, si
     if (rc == 0)
         rc = larder__runs_table(to, runs, count, larder__table_html);
     html_machines(to, runs, count);
-    fputs("</body>\n</html>\n", to);
+    fputs("</main>\n</body>\n</html>\n", to);
     larder__free(means);
     larder__groups_free(&g);
     return rc < 0 ? rc : ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;

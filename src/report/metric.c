@@ -22,6 +22,7 @@ METRIC(waiting, share(t->stall_seconds, t->seconds))
 METRIC(storage, (double)t->storage_bytes / 1e6)
 METRIC(requests, t->requests)
 METRIC(hits, share((double)t->hits, (double)t->served))
+METRIC(misses, share((double)t->misses, (double)t->served))
 METRIC(substitutes, share((double)t->substitutes, (double)t->served))
 METRIC(repeats, share((double)t->repeats, (double)t->served))
 METRIC(touched, 100 * t->touched)
@@ -38,19 +39,20 @@ METRIC(fill_p99, 1e3 * t->fill_p99)
 
 const larder__metric larder__metrics[] = {
     {"accuracy", "acc %", "on the test part after the last epoch", 2, accuracy},
+    {"seconds", "time s", "of training, waiting included, validation not", 1, seconds},
+    {"waiting", "waiting %", "share of that time spent waiting for data", 1, waiting},
+    {"storage_megabytes", "read MB", "read from storage, in millions of bytes", 1, storage},
+    {"hits", "hits %", "served from memory, the sample that was asked for", 1, hits},
+    {"substitutes", "subst %", "another sample served from memory instead", 1, substitutes},
+    {"repeats", "repeats %", "served again in the same epoch, however it came", 1, repeats},
+    {"misses", "misses %", "read from storage for this request", 1, misses},
+    {"touched", "touched %", "of the data set, in an epoch", 1, touched},
     {"best_accuracy", "best %", "the best of all epochs", 2, best},
     {"top5", "top-5 %", "among the five likeliest, after the last epoch", 2, top5},
     {"loss", "loss", "mean over the last epoch's samples", 4, loss},
     {"fresh_loss", "fresh", "the same of samples that had not come for an epoch", 4, fresh_loss},
     {"gap", "gap", "that less the loss of samples that had: what reuse memorises", 4, gap},
-    {"seconds", "time s", "of training, waiting included, validation not", 1, seconds},
-    {"waiting", "waiting %", "share of that time spent waiting for data", 1, waiting},
-    {"storage_megabytes", "read MB", "read from storage, in millions of bytes", 1, storage},
     {"requests", "requests", "to storage for these bytes, as the source made them", 0, requests},
-    {"hits", "hits %", "served from memory, the sample that was asked for", 1, hits},
-    {"substitutes", "subst %", "another sample served from memory instead", 1, substitutes},
-    {"repeats", "repeats %", "served again in the same epoch, however it came", 1, repeats},
-    {"touched", "touched %", "of the data set, in an epoch", 1, touched},
     {"wait_mean_ms", "wait ms", "training waited for a batch: mean", 3, wait_mean},
     {"wait_sd_ms", "sd", "standard deviation of the waits of a run's batches", 3, wait_sd},
     {"wait_p50_ms", "p50", "half of the batches were waited for less", 3, wait_p50},

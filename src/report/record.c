@@ -36,7 +36,7 @@ static const field meta_fields[] = {LARDER__META_FIELDS(XX){NULL, 0, 0}};
 
 static void print(FILE *to, const field *f, const void *object) {
     larder__json j = {.to = to};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     for (; f->name; f++) {
         const char *at = (const char *)object + f->at;
         if (f->kind == kind_text || (f->kind == kind_word && at[0])) {

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/escape.h"
+#include "report/placer.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -244,7 +245,8 @@ static double spread_at(const double *spread, size_t k) {
     return spread && isfinite(spread[k]) ? spread[k] : 0;
 }
 
-static void draw_points(FILE *to, const larder__series *s, size_t i, const axis *x, const axis *y) {
+static void draw_points(FILE *to, const larder__series *s, size_t i, const axis *x, const axis *y,
+                        larder__placer *p) {
     for (size_t k = 0; k < s->n; k++) {
         if (!isfinite(s->x[k]) || !isfinite(s->y[k]))
             continue;
@@ -255,9 +257,23 @@ static void draw_points(FILE *to, const larder__series *s, size_t i, const axis 
         if (dy > 0)
             whisker(to, i, px, place(y, s->y[k] - dy), px, place(y, s->y[k] + dy));
         marker(to, i, px, py);
-        bool left = px > WIDTH - 160;
-        text_at(to, px + (left ? -8 : 8), py - 6, left ? "end" : "start", " font-size=\"11\"",
-                s->name);
+        double rx = fmax(fabs(place(x, s->x[k] + dx) - px), 6);
+        double ry = fmax(fabs(place(y, s->y[k] + dy) - py), 6);
+        larder__placer_take(p, (larder__box){px - rx, py - 6, px + rx, py + 6});
+        larder__placer_take(p, (larder__box){px - 6, py - ry, px + 6, py + ry});
+    }
+}
+
+/* A name that finds no free place is left out: the legend has it. */
+static void name_points(FILE *to, const larder__series *s, const axis *x, const axis *y,
+                        larder__placer *p) {
+    enum { NAME_HEIGHT = 14 };
+    for (size_t k = 0; k < s->n; k++) {
+        larder__box b;
+        if (isfinite(s->x[k]) && isfinite(s->y[k]) &&
+            larder__placer_find(p, place(x, s->x[k]), place(y, s->y[k]), 0.85 * text_width(s->name),
+                                NAME_HEIGHT, &b))
+            text_at(to, b.x0, b.y1 - 4, "start", " font-size=\"11\"", s->name);
     }
 }
 
@@ -298,11 +314,14 @@ static bool draw_lines(FILE *to, const larder__chart *c) {
     set_y(&y, c);
     draw_y_axis(to, c, &y);
     draw_x_axis(to, &x);
+    larder__placer p = {.frame = {LEFT, TOP - 10, WIDTH - 4, HEIGHT - BOTTOM}};
     for (size_t i = 0; i < c->count; i++)
         if (c->kind == LARDER__CHART_POINTS)
-            draw_points(to, &c->series[i], i, &x, &y);
+            draw_points(to, &c->series[i], i, &x, &y, &p);
         else
             draw_line(to, &c->series[i], i, &x, &y);
+    for (size_t i = 0; c->kind == LARDER__CHART_POINTS && i < c->count; i++)
+        name_points(to, &c->series[i], &x, &y, &p);
     return x0 <= x1;
 }
 

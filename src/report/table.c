@@ -108,11 +108,14 @@ void larder__table_md(FILE *to, const larder__table *t) {
 
 void larder__table_html(FILE *to, const larder__table *t) {
     char cell[LARDER__CELL_BYTES];
-    fputs("<div class=\"wide\"><table>\n<thead><tr>", to);
+    fprintf(to,
+            "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table>\n"
+            "<thead><tr>",
+            t->title ? t->title : "figures");
     for (size_t c = 0; c < t->columns; c++) {
         const char *help = "";
         const char *name = t->head(c, &help);
-        fputs("<th title=\"", to);
+        fputs("<th scope=\"col\" title=\"", to);
         larder__xml_text(to, help);
         fputs("\">", to);
         larder__xml_text(to, name);

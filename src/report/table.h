@@ -13,7 +13,8 @@ typedef struct larder__table {
     const char *(*head)(size_t column, const char **help);
     void (*cell)(const void *arg, size_t row, size_t column, char out[LARDER__CELL_BYTES]);
     const void *arg;
-    bool coloured; /* a spot before each row, in the colour its line has in charts */
+    const char *title; /* for those who hear a page; NULL: figures */
+    bool coloured;     /* a spot before each row, in the colour its line has in charts */
 } larder__table;
 
 void larder__table_text(FILE *, const larder__table *);

@@ -92,28 +92,28 @@ static const run_column columns[] = {
     {"cache", "its budget", cell_cache},
     {"seed", "of order, augmentation and weights", cell_seed},
     {"epochs", "trained; * if the run did not end by itself", cell_epochs},
+    {"acc %", "on the test part after the last epoch", cell_accuracy},
     {"time s", "of training, waiting included, validation not", cell_time},
     {"stall %", "share of the time spent waiting for data", cell_stall},
-    {"fill ms", "mean time to fill a batch, from its first row taken to its last", cell_fill},
-    {"sd ms", "standard deviation of that", cell_fill_sd},
-    {"reads", "samples read from storage: misses, background and evaluation", cell_reads},
     {"read MB", "bytes read from storage, in millions", cell_bytes},
-    {"requests", "to storage for these bytes, as the source made them", cell_requests},
-    {"scratch MB", "bytes read from packages in the scratch folder, in no other column",
-     cell_scratch},
-    {"laid MB", "bytes written there", cell_written},
     {"hits %", "served from memory, the sample that was asked for", cell_hits},
     {"subst %", "another sample served from memory instead", cell_subs},
     {"repeats %", "served again in the same epoch, however it came", cell_repeats},
+    {"misses %", "read from storage for this request", cell_misses},
+    {"gap", "loss of fresh samples less that of reused ones, last epoch: what reuse memorises",
+     cell_gap},
+    {"best %", "the best of all epochs", cell_best},
+    {"reads", "samples read from storage: misses, background and evaluation", cell_reads},
+    {"requests", "to storage for these bytes, as the source made them", cell_requests},
+    {"fill ms", "mean time to fill a batch, from its first row taken to its last", cell_fill},
+    {"sd ms", "standard deviation of that", cell_fill_sd},
+    {"scratch MB", "bytes read from packages in the scratch folder, in no other column",
+     cell_scratch},
+    {"laid MB", "bytes written there", cell_written},
     {"forms %", "hits from encoded/decoded/augmented samples, and shrunk ones", cell_forms},
     {"tiers %", "hits from memory in front/from Redis or the disk behind", cell_tiers},
     {"held up by", "what limited feeding when plan=auto last shared the cache out",
      cell_bottleneck},
-    {"misses %", "read from storage for this request", cell_misses},
-    {"gap", "loss of fresh samples less that of reused ones, last epoch: what reuse memorises",
-     cell_gap},
-    {"acc %", "on the test part after the last epoch", cell_accuracy},
-    {"best %", "the best of all epochs", cell_best},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns, CELL_BYTES = LARDER__CELL_BYTES };
 
@@ -140,8 +140,12 @@ int larder__runs_table(FILE *to, const larder__run *runs, size_t count, larder__
     for (size_t i = 0; i < count; i++)
         totals[i] = larder__run_total(&runs[i]);
     run_list list = {runs, totals};
-    larder__table t = {
-        .rows = count, .columns = COLUMNS, .head = run_head, .cell = run_cell, .arg = &list};
+    larder__table t = {.rows = count,
+                       .columns = COLUMNS,
+                       .head = run_head,
+                       .cell = run_cell,
+                       .arg = &list,
+                       .title = "every run"};
     write(to, &t);
     larder__free(totals);
     return 0;
@@ -213,6 +217,7 @@ void larder__groups_table(FILE *to, const larder__seed_groups *g, bool batch_tim
                        .head = batch_times ? time_head : result_head,
                        .cell = group_cell,
                        .arg = &view,
+                       .title = batch_times ? "batch times by recipe" : "results by recipe",
                        .coloured = true};
     write(to, &t);
 }
@@ -261,7 +266,7 @@ int larder__report_json(FILE *to, const larder__run *runs, size_t count) {
     int rc = larder__groups_make(&g, runs, count);
     for (size_t i = 0; rc == 0 && i < g.count; i++) {
         larder__json j = {.to = to};
-        larder__json_open(&j, NULL, '{');
+        larder__json_begin(&j);
         larder__json_text(&j, "name", g.at[i].mean.meta.name);
         larder__json_text(&j, "recipe", g.at[i].mean.meta.recipe);
         larder__json_text(&j, "cache", g.at[i].mean.meta.cache);

@@ -209,7 +209,7 @@ static void write_rates(larder__json *j, const larder__board *p, size_t i) {
 
 void larder__board_state(FILE *to, const larder__board *p) {
     larder__json j = {.to = to};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_text(&j, "version", LARDER_VERSION);
     larder__json_open(&j, "jobs", '[');
     for (size_t i = 0; i < p->now.count; i++)
@@ -244,7 +244,7 @@ static void write_track(larder__json *j, const track *t, double now) {
 
 void larder__board_history(FILE *to, const larder__board *p) {
     larder__json j = {.to = to};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_open(&j, "curves", '[');
     for (size_t i = 0; i < p->track_count; i++)
         write_track(&j, p->tracks[i], p->when);

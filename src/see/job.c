@@ -18,9 +18,10 @@
 const larder__field larder__fields_job[] = {LARDER__JOB_FIELDS(XX){NULL, 0, 0, 0}};
 #undef XX
 #define OF(kind, name) ROW(larder__job_stat, kind, name)
-const larder__field larder__fields_stat[] = {
-    OF(text, name), OF(text, unit), OF(text, help), OF(f64, value), OF(u64, count), OF(f64, sd),
-    OF(f64, p50),   OF(f64, p90),   OF(f64, p99),   OF(f64, max),   {NULL, 0, 0, 0}};
+const larder__field larder__fields_stat[] = {OF(text, name), OF(text, unit),  OF(text, help),
+                                             OF(f64, value), OF(u64, count),  OF(f64, sd),
+                                             OF(f64, p50),   OF(f64, p90),    OF(f64, p99),
+                                             OF(f64, max),   OF(text, below), {NULL, 0, 0, 0}};
 #undef OF
 #define OF(kind, name) ROW(larder__job_epoch, kind, name)
 const larder__field larder__fields_epoch[] = {OF(u64, epoch),
@@ -86,6 +87,22 @@ void larder__job_show(larder__job *job, const larder_stat_value *v) {
     snprintf(s->help, sizeof s->help, "%s", v->help);
 }
 
+void larder__job_show_below(larder__job *job, const char *name, const uint64_t *below, size_t n) {
+    larder__job_stat *s = job->stat_count ? &job->stats[job->stat_count - 1] : NULL;
+    if (!s || strncmp(s->name, name, sizeof s->name - 1) != 0)
+        return;
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        int wrote = snprintf(s->below + at, sizeof s->below - at, "%s%llu", i ? "," : "",
+                             (unsigned long long)below[i]);
+        if (wrote < 0 || at + (size_t)wrote >= sizeof s->below) {
+            s->below[0] = '\0'; /* half of it would be read as something else */
+            return;
+        }
+        at += (size_t)wrote;
+    }
+}
+
 const larder__job_stat *larder__job_find(const larder__job *job, const char *name) {
     for (size_t i = 0; i < job->stat_count; i++)
         if (strcmp(job->stats[i].name, name) == 0)
@@ -134,7 +151,7 @@ static void epoch_json(larder__json *j, const larder__job_epoch *e) {
 }
 
 void larder__job_json(larder__json *j, const larder__job *job) {
-    larder__json_open(j, NULL, '{');
+    larder__json_begin(j);
     larder__fields_json(j, larder__fields_job, job);
     larder__json_open(j, "stats", '[');
     for (size_t i = 0; i < job->stat_count; i++)

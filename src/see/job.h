@@ -26,6 +26,7 @@ typedef struct larder__job_stat {
     double value;
     uint64_t count;
     double sd, p50, p90, p99, max;
+    char below[224]; /* of a histogram: as larder__stat_below has it, with commas; "": not known */
 } larder__job_stat;
 
 typedef struct larder__job_epoch {
@@ -96,6 +97,8 @@ typedef struct larder__job {
 void larder__job_say(larder__job_text out, const char *text);
 /* Adds a figure; nothing once there are too many. */
 void larder__job_show(larder__job *, const larder_stat_value *);
+/* To the histogram that was shown last, if it is of this name: larder__stat_below's counts. */
+void larder__job_show_below(larder__job *, const char *name, const uint64_t *below, size_t n);
 /* The figure of this name, NULL if there is none; and its value, NAN without. */
 const larder__job_stat *larder__job_find(const larder__job *, const char *name);
 double larder__job_value(const larder__job *, const char *name);

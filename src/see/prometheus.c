@@ -1,10 +1,12 @@
 #include "see/prometheus.h"
 
 #include "base/escape.h"
+#include "base/stat.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { METRIC_BYTES = 96, SEEN = 512 }; /* names at most; JOB_STATS of a job, and jobs are alike */
@@ -74,9 +76,17 @@ static void number(FILE *to, double v) {
         fprintf(to, "%.17g\n", v);
 }
 
+/* `job` is what Prometheus calls the target itself, and renames; it was larder's label until 0.1.
+ */
+static void whose(FILE *to, const larder__job *j) {
+    fprintf(to, "larder_job=\"%" PRIu64 ".%" PRIu64 "\",job=\"%" PRIu64 ".%" PRIu64 "\"", j->pid,
+            j->number, j->pid, j->number);
+}
+
 static void value(FILE *to, const char *name, const larder__job *job, const char *label,
                   const char *of, double v) {
-    fprintf(to, "%s{job=\"%" PRIu64 ".%" PRIu64 "\"", name, job->pid, job->number);
+    fprintf(to, "%s{", name);
+    whose(to, job);
     if (label)
         fprintf(to, ",%s=\"", label), label_text(to, of), fputc('"', to);
     fputs("} ", to);
@@ -94,6 +104,71 @@ static void summary(FILE *to, const char *name, const larder__job *job, const la
     value(to, part, job, NULL, NULL, s->value * (double)s->count);
     snprintf(part, sizeof part, "%s_count", name);
     value(to, part, job, NULL, NULL, (double)s->count);
+}
+
+/* ---- histograms ------------------------------------------------------------------------------ */
+
+/* "larder_batch_wait_seconds" for stall_seconds: what those guess who have not seen the code. The
+ * summaries keep their names for as long as they are there. */
+static void histogram_name(char out[METRIC_BYTES], const larder__job_stat *s) {
+    static const struct {
+        const char *figure, *name;
+    } better[] = {{"stall_seconds", "larder_batch_wait_seconds"},
+                  {"fill_seconds", "larder_batch_fill_seconds"}};
+    double scale;
+    for (size_t i = 0; i < sizeof better / sizeof *better; i++)
+        if (strcmp(s->name, better[i].figure) == 0) {
+            snprintf(out, METRIC_BYTES, "%s", better[i].name);
+            return;
+        }
+    metric_name(out, s, &scale);
+    char *end = out + strlen(out) - strlen("_seconds");
+    if (end > out && strcmp(end, "_seconds") == 0)
+        snprintf(end, METRIC_BYTES - (size_t)(end - out), "_duration_seconds");
+}
+
+/* What another process says of itself: so many numbers that do not fall. */
+static bool read_below(const char *text, uint64_t out[LARDER__STAT_BOUNDS + 1]) {
+    for (size_t k = 0; k <= LARDER__STAT_BOUNDS; k++) {
+        size_t n = strspn(text, "0123456789");
+        char digits[24];
+        snprintf(digits, sizeof digits, "%.*s", (int)(n < 20 ? n : 20), text);
+        out[k] = strtoull(digits, NULL, 10);
+        if (n == 0 || n > 19 || (k > 0 && out[k] < out[k - 1]) ||
+            text[n] != (k < LARDER__STAT_BOUNDS ? ',' : '\0'))
+            return false;
+        text += n + 1;
+    }
+    return true;
+}
+
+static void buckets(FILE *to, const char *name, const larder__job *job, const larder__job_stat *s) {
+    uint64_t below[LARDER__STAT_BOUNDS + 1];
+    char part[METRIC_BYTES + 8], bound[32];
+    if (!read_below(s->below, below))
+        return;
+    snprintf(part, sizeof part, "%s_bucket", name);
+    for (size_t k = 0; k <= LARDER__STAT_BOUNDS; k++) {
+        snprintf(bound, sizeof bound, k < LARDER__STAT_BOUNDS ? "%.9g" : "+Inf",
+                 larder__stat_bound(k < LARDER__STAT_BOUNDS ? k : 0));
+        value(to, part, job, "le", bound, (double)below[k]);
+    }
+    snprintf(part, sizeof part, "%s_sum", name);
+    value(to, part, job, NULL, NULL, s->value * (double)below[LARDER__STAT_BOUNDS]);
+    snprintf(part, sizeof part, "%s_count", name);
+    value(to, part, job, NULL, NULL, (double)below[LARDER__STAT_BOUNDS]);
+}
+
+static void histogram(FILE *to, const larder__job *jobs, size_t count,
+                      const larder__job_stat *like) {
+    char name[METRIC_BYTES];
+    histogram_name(name, like);
+    head(to, name, "histogram", like->help);
+    for (size_t i = 0; i < count; i++) {
+        const larder__job_stat *s = larder__job_find(&jobs[i], like->name);
+        if (s && s->type == 'h')
+            buckets(to, name, &jobs[i], s);
+    }
 }
 
 /* Of all jobs that have it: a count of rows and a count of samples are one metric. */
@@ -159,19 +234,37 @@ static void info(FILE *to, const larder__job *j) {
         const char *label, *text;
     } labels[] = {{"kind", j->kind},
                   {"name", j->name},
-                  {"state", j->state},
                   {"recipe", j->recipe},
                   {"source", j->source},
-                  {"cache", j->cache},
-                  {"bottleneck", j->bottleneck}};
-    fprintf(to, "larder_job_info{job=\"%" PRIu64 ".%" PRIu64 "\",pid=\"%" PRIu64 "\"", j->pid,
-            j->number, j->pid);
+                  {"cache", j->cache}};
+    fputs("larder_job_info{", to);
+    whose(to, j);
+    fprintf(to, ",pid=\"%" PRIu64 "\"", j->pid);
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
         fprintf(to, ",%s=\"", labels[i].label);
         label_text(to, labels[i].text);
         fputc('"', to);
     }
     fputs("} 1\n", to);
+}
+
+/* A series each, of which one is 1: none comes or goes while the job runs. */
+static void one_of(FILE *to, const char *name, const char *label, const char *const *all,
+                   const larder__job *j, const char *is) {
+    for (size_t i = 0; all[i]; i++)
+        value(to, name, j, label, all[i], strcmp(all[i], is) == 0);
+}
+
+static void states(FILE *to, const larder__job *jobs, size_t count) {
+    static const char *const all[] = {"waiting", "running", "done", "failed", "cancelled", NULL};
+    static const char *const parts[] = {"training", "storage",  "decode", "augment",
+                                        "cache",    "assembly", NULL};
+    head(to, "larder_job_state", "gauge", "1 for the state that a job is in");
+    for (size_t i = 0; i < count; i++)
+        one_of(to, "larder_job_state", "state", all, &jobs[i], jobs[i].state);
+    head(to, "larder_job_bottleneck", "gauge", "1 for what held it up over the whole run");
+    for (size_t i = 0; i < count; i++)
+        one_of(to, "larder_job_bottleneck", "part", parts, &jobs[i], jobs[i].bottleneck);
 }
 
 static void steps(FILE *to, const larder__job *j) {
@@ -212,6 +305,7 @@ void larder__prometheus_write(FILE *to, const larder__job *jobs, size_t count) {
     head(to, "larder_job_info", "gauge", "what a job is, by its labels");
     for (size_t i = 0; i < count; i++)
         info(to, &jobs[i]);
+    states(to, jobs, count);
     of_each(to, jobs, count, "larder_job_uptime_seconds", "since the job began", get_uptime);
     of_each(to, jobs, count, "larder_job_epoch", "epoch under way, counted from 1", get_epoch);
     of_each(to, jobs, count, "larder_job_loss", "mean loss reported in this epoch", get_loss);
@@ -228,7 +322,10 @@ void larder__prometheus_write(FILE *to, const larder__job *jobs, size_t count) {
             char name[METRIC_BYTES];
             double scale;
             metric_name(name, &jobs[i].stats[k], &scale);
-            if (!is_apart(jobs[i].stats[k].name) && is_new(&names, name))
-                figure(to, jobs, count, &jobs[i].stats[k]);
+            if (is_apart(jobs[i].stats[k].name) || !is_new(&names, name))
+                continue;
+            figure(to, jobs, count, &jobs[i].stats[k]);
+            if (jobs[i].stats[k].type == 'h')
+                histogram(to, jobs, count, &jobs[i].stats[k]);
         }
 }

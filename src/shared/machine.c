@@ -10,13 +10,21 @@
 
 #include <math.h>
 
-enum { FETCH_MOST = 65536 }; /* entries that one operation may bring in, and residents picked */
+enum {
+    FETCH_MOST = 65536,  /* entries that one operation may bring in, and residents picked */
+    PLEDGE_MOST = 65536, /* remembered; more are read by whoever wants them */
+};
 
 typedef struct member {
     bool here;
     bool related;     /* a sample of its was made a stand-in since its last batch */
     uint32_t counted; /* its number where the policy counts jobs */
 } member;
+
+typedef struct pledge { /* to make what has left in the meantime */
+    uint64_t mark;
+    uint32_t key, job;
+} pledge;
 
 struct larder__machine {
     larder__agreement about;
@@ -33,6 +41,8 @@ struct larder__machine {
     uint64_t sized;  /* so many are known, from the first on */
     uint64_t *mark;  /* of each key: the making that is resident; NULL with bytes_here */
     uint8_t *makers; /* who promised it, + 1; 0: it is made; likewise */
+    pledge *pledges; /* not saved: whoever comes later was promised none of it */
+    size_t pledge_count, pledge_cap;
     larder_stream stream;
     bool streaming;
     uint32_t doing; /* whose operation is being applied */
@@ -88,6 +98,9 @@ static void watch(void *arg, uint64_t key, larder_form form, const larder_access
         m->makers[key] = (uint8_t)(m->doing + 1);
         return;
     }
+    if (m->makers[key] && m->pledge_count < PLEDGE_MOST &&
+        larder__grow(&m->pledges, &m->pledge_cap, m->pledge_count + 1, sizeof *m->pledges) == 0)
+        m->pledges[m->pledge_count++] = (pledge){m->mark[key], (uint32_t)key, m->makers[key] - 1u};
     m->makers[key] = 0;
     if (larder__grow(&m->left, &m->left_cap, m->left_count + 1, sizeof *m->left) < 0)
         return; /* whoever holds its bytes forgets them after a while */
@@ -120,6 +133,27 @@ int larder__machine_reserve(larder__machine *m, size_t n) {
         return LARDER_E_NOMEM;
     m->room = n;
     return 0;
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+/* Are scores of several jobs to be brought together? Else the policy does so, or wants none. */
+static bool merges(const larder__machine *m) {
+    return LARDER_HAS(m->policy, hears, score) &&
+           !(LARDER_HAS(m->policy, hears, as_said) && m->policy->hears->as_said(&m->args));
+}
+
+/* After a word of `job`, or if that has left, of the first who is there. */
+static void rescale(larder__machine *m, uint32_t job) {
+    while (m->job_count && !m->jobs[job].here)
+        job = (job + 1) % LARDER__MACHINE_JOBS;
+    if (!larder__merge_rescales(m->merge, m->job_count, job))
+        return;
+    for (uint64_t key = 0; key < m->about.keys; key++) {
+        float merged = larder__merge_value(m->merge, (uint32_t)key);
+        if (!isnan(merged))
+            larder__cache_score(m->cache, &key, &merged, 1);
+    }
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -166,18 +200,20 @@ static int decide(larder__machine *m, uint32_t job, size_t from, size_t n) {
 }
 
 static larder_access request(larder__machine *m, uint32_t job, const larder__row *row) {
-    return (larder_access){.key = row->key,
-                           .now = ++m->now,
-                           .next_use = LARDER_UNKNOWN,
-                           .size = row->size ? row->size : size_of(m, row->key),
-                           .job = m->counts ? m->jobs[job].counted : job,
-                           .tag = row->tag,
-                           .group = row->group,
-                           .score = row->score};
+    return (larder_access){
+        .key = row->key,
+        .now = ++m->now,
+        .next_use = LARDER_UNKNOWN,
+        .size = row->size ? row->size : size_of(m, row->key),
+        .job = m->counts ? m->jobs[job].counted : job,
+        .tag = row->tag,
+        .group = row->group,
+        .score = merges(m) ? larder__merge_view(m->merge, job, row->key, row->score) : row->score};
 }
 
 static int apply_claim(larder__machine *m, uint32_t job, const larder__op *o,
                        larder__outcome *out) {
+    larder__merge_asked(m->merge, job, o->n);
     for (size_t i = 0; i < o->n; i++)
         m->accesses[i] = request(m, job, &o->rows[i]);
     int rc = decide(m, job, 0, o->n);
@@ -188,6 +224,7 @@ static int apply_claim(larder__machine *m, uint32_t job, const larder__op *o,
 }
 
 static int apply_touch(larder__machine *m, uint32_t job, const larder__op *o) {
+    larder__merge_asked(m->merge, job, o->n);
     int rc = larder__cache_touch(m->cache, o->touched, o->n, job, m->now);
     m->now += o->n;
     if (rc == 0)
@@ -239,20 +276,20 @@ static int apply_exchange(larder__machine *m, uint32_t job, const larder__op *o,
 static int apply_scores(larder__machine *m, uint32_t job, const larder__op *o) {
     if (!LARDER_HAS(m->policy, hears, score))
         return 0; /* nobody has reckoned with the memory they take */
-    if (LARDER_HAS(m->policy, hears, as_said) && m->policy->hears->as_said(&m->args)) {
+    if (!merges(m)) {
         larder__cache_score(m->cache, o->ids, o->scores, o->n);
         return 0;
     }
     for (size_t i = 0; i < o->n; i++) {
-        float merged = o->scores[i];
-        if (!isfinite(merged))
-            continue;
-        int rc = larder__merge_add(m->merge, job, m->job_count, (uint32_t)o->ids[i], o->scores[i],
-                                   &merged);
+        uint32_t key = (uint32_t)o->ids[i];
+        int rc = isfinite(o->scores[i]) ? larder__merge_add(m->merge, job, key, o->scores[i]) : 0;
         if (rc < 0)
             return rc;
-        larder__cache_score(m->cache, &o->ids[i], &merged, 1);
+        float merged = larder__merge_value(m->merge, key);
+        if (isfinite(o->scores[i]))
+            larder__cache_score(m->cache, &o->ids[i], &merged, 1);
     }
+    rescale(m, job);
     return 0;
 }
 
@@ -284,6 +321,7 @@ static int apply_join(larder__machine *m, uint32_t job, const larder__op *o) {
         return rc;
     m->jobs[job] = j;
     m->job_count++;
+    rescale(m, job);
     if (!m->streaming)
         apply_stream(m, &(larder__op){.number = {o->number[1]}});
     return 0;
@@ -293,11 +331,15 @@ static void apply_leave(larder__machine *m, uint32_t job) {
     m->jobs[job].here = false;
     m->job_count--;
     larder__merge_leave(m->merge, job);
+    rescale(m, job);
     if (m->counts)
         larder__ods_jobs_leave(m->cache, m->jobs[job].counted);
     for (uint64_t k = 0; m->makers && k < m->about.keys; k++) /* its promises are void */
         if (m->makers[k] == job + 1)
             m->makers[k] = 0;
+    for (size_t i = m->pledge_count; i-- > 0;)
+        if (m->pledges[i].job == job)
+            m->pledges[i] = m->pledges[--m->pledge_count];
     if (m->job_count == 0)
         m->streaming = false;
 }
@@ -333,11 +375,21 @@ static void apply_picks(larder__machine *m, uint32_t job, const larder__op *o,
         out->rows++;
 }
 
+static pledge *find_pledge(const larder__machine *m, uint64_t key, uint64_t mark) {
+    for (size_t i = 0; i < m->pledge_count; i++)
+        if (m->pledges[i].mark == mark && m->pledges[i].key == key)
+            return &m->pledges[i];
+    return NULL;
+}
+
 static void apply_made(larder__machine *m, uint32_t job, const larder__op *o) {
     for (size_t i = 0; m->makers && i < o->n; i++) {
         uint32_t key = o->made[i].key;
+        pledge *left = find_pledge(m, key, o->made[i].mark);
         if (m->makers[key] == job + 1 && m->mark[key] == o->made[i].mark)
             m->makers[key] = 0;
+        else if (left && left->job == job)
+            *left = m->pledges[--m->pledge_count];
     }
 }
 
@@ -563,6 +615,7 @@ void larder__machine_close(larder__machine **pm) {
     larder__free(m->sizes);
     larder__free(m->mark);
     larder__free(m->makers);
+    larder__free(m->pledges);
     larder__free(m->left);
     larder__free(m->accesses);
     larder__free(m->tickets);
@@ -604,6 +657,12 @@ bool larder__machine_holds(const larder__machine *m, uint64_t key, uint64_t mark
     return larder__cache_resident(m->cache, key) && m->mark[key] == mark;
 }
 
-uint32_t larder__machine_maker(const larder__machine *m, uint64_t key) {
-    return m->makers[key] ? m->makers[key] - 1u : UINT32_MAX;
+bool larder__machine_promised(const larder__machine *m, uint64_t key, uint64_t mark) {
+    if (larder__machine_holds(m, key, mark))
+        return m->makers[key];
+    return find_pledge(m, key, mark);
+}
+
+bool larder__machine_here(const larder__machine *m, uint32_t job) {
+    return job < LARDER__MACHINE_JOBS && m->jobs[job].here;
 }

@@ -83,9 +83,11 @@ uint32_t larder__machine_free_job(const larder__machine *);        /* a number, 
 bool larder__machine_first(const larder__machine *, uint32_t job); /* of those that are there */
 /* Where the jobs are in their stream of fresh samples; false: nobody has one. */
 bool larder__machine_stream(const larder__machine *, larder_stream *);
-/* Without bytes_here: is this making of it resident? Who has promised to make the entry that is
- * there: its job, or UINT32_MAX. */
+/* Without bytes_here: is this making of it resident? Has a job that is there promised it, and not
+ * said yet that it is made? It may have left since: those it was promised to want it all the same.
+ */
 bool larder__machine_holds(const larder__machine *, uint64_t key, uint64_t mark);
-uint32_t larder__machine_maker(const larder__machine *, uint64_t key);
+bool larder__machine_promised(const larder__machine *, uint64_t key, uint64_t mark);
+bool larder__machine_here(const larder__machine *, uint32_t job);
 
 #endif

@@ -68,6 +68,8 @@ static int try_one(larder__advice_row *row, const larder__tape *t, const char *r
     if (rc < 0)
         return rc;
     fill_row(row, &r);
+    row->requests *= (double)(conf->each ? conf->each : 1);
+    row->first_requests *= (double)(conf->each ? conf->each : 1);
     larder__sim_free(&r);
     return 0;
 }
@@ -183,8 +185,8 @@ static int fitting(const larder__advice *a, uint64_t payload, int want) {
 static void say_speed(larder__advice *a) {
     char need[32], give[32];
     say(a, "Training eats %s/s (%.1f us a sample), storage gave %s/s (%.1f us a sample).",
-        larder__print_bytes(a->need, need), 1e6 * a->rates.step_seconds,
-        larder__print_bytes(a->give, give), 1e6 * a->rates.read_seconds);
+        larder__print_bytes(a->need, need), 1e6 * a->rates.step_seconds / (double)a->each,
+        larder__print_bytes(a->give, give), 1e6 * a->rates.read_seconds / (double)a->each);
 }
 
 static void say_knee(larder__advice *a, uint64_t payload) {
@@ -277,6 +279,7 @@ static void explain(larder__advice *a, const larder__tape *t) {
 
 int larder__advise(larder__advice *a, const larder__tape *t, const larder__advice_conf *conf) {
     *a = (larder__advice){.rates = larder__feed_measure(t), .memory = conf->memory, .knee = -1};
+    a->each = conf->each ? conf->each : 1;
     if (t->count == 0 || t->job.payload == 0)
         return larder__fail(LARDER_E_FORMAT, "the record holds no batch");
     a->measured_waiting = a->rates.seconds > 0 ? a->rates.waited / a->rates.seconds : 0;

@@ -39,6 +39,7 @@ enum { LARDER__ADVICE_ROWS = 32, LARDER__ADVICE_REASONS = 8 };
 typedef struct larder__advice {
     larder__verdict verdict;
     larder__feed_rates rates;
+    uint64_t each;           /* as conf has it, at least 1 */
     double need, give;       /* bytes/s that training eats, and that storage gives */
     double measured_waiting; /* share of the job's time */
     double starved;          /* the same, for storage */
@@ -56,6 +57,7 @@ typedef struct larder__advice {
 
 typedef struct larder__advice_conf {
     uint64_t memory; /* at most so many bytes of cache */
+    uint64_t each;   /* samples that one of the tape's stands for; 0 and 1: itself */
     bool streams;    /* stream is tried as well: requests count */
     const _Atomic int *stop;
     void (*progress)(void *arg, size_t done, size_t of); /* NULL: none */

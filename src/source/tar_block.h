@@ -6,7 +6,7 @@
 #ifndef LARDER_SOURCE_TAR_BLOCK_H
 #define LARDER_SOURCE_TAR_BLOCK_H
 
-#include "source/keep.h"
+#include "base/keep.h"
 #include "source/stamp.h"
 #include "source/tar_keys.h"
 

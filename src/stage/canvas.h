@@ -6,9 +6,12 @@
 #include "stage/codec.h"
 #include "stage/scratch.h"
 
+struct larder__recolours;
+
 typedef struct larder__canvas {
     larder_canvas is; /* inside: this struct */
     larder__scratch *scratch;
+    struct larder__recolours *noted; /* not NULL: see recolour.h */
 } larder__canvas;
 
 /* Of c channels; without pixels so far. */

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "stage/resample.h"
 
 #include <math.h>
 #include <string.h>
@@ -104,22 +103,14 @@ int larder__origin_decode(const larder__origin *s, larder__scratch *scratch, boo
     return rc;
 }
 
-/* What has to be decoded for the visible part of a view: `rect` in pixels of the picture shrunk to
- * 1/denominator, and how these are resampled unless they stay as they are. */
-typedef struct window {
-    uint32_t denominator;
-    larder__rect rect;
-    bool resampled;
-    larder__axis x, y;
-} window;
-
 /* Does it show `full` whole pixels of the picture? Then they stay as they are. */
 static bool is_plain(const larder__axis *a) {
     return a->in1 - a->in0 == (double)a->full && a->in0 == floor(a->in0);
 }
 
-static window window_of(const larder_view *v, const larder__origin *s, uint32_t max_denominator) {
-    window o = {.denominator = 1};
+larder__window larder__gather_window(const larder_view *v, const larder__origin *s,
+                                     uint32_t max_denominator) {
+    larder__window o = {.denominator = 1};
     o.x = axis_of(v->box_x, v->box_w, v->full_w, v->vis_x0, v->vis_x1, s->w, s->seen_w);
     o.y = axis_of(v->box_y, v->box_h, v->full_h, v->vis_y0, v->vis_y1, s->h, s->seen_h);
     o.x.filter = o.y.filter = v->filter;
@@ -141,7 +132,7 @@ static window window_of(const larder_view *v, const larder__origin *s, uint32_t 
 /* The visible part of the view as pixels; `at` inside *out is its first one. */
 int larder__gather(bool whole, larder__origin *s, larder__scratch *scratch, const larder_view *v,
                    larder__picture *out) {
-    window o = window_of(v, s, s->codec ? s->codec->max_denominator : 1);
+    larder__window o = larder__gather_window(v, s, s->codec ? s->codec->max_denominator : 1);
     larder__picture in;
     s->denominator = o.denominator;
     const larder__rect all = {0, 0, (s->w + o.denominator - 1) / o.denominator,
@@ -162,7 +153,7 @@ int larder__gather(bool whole, larder__origin *s, larder__scratch *scratch, cons
 
 larder_rect larder__gather_reach(const larder_view *v, uint32_t w, uint32_t h) {
     const larder__origin s = {.w = w, .h = h, .seen_w = w, .seen_h = h};
-    window o = window_of(v, &s, larder__codec_jpeg.max_denominator);
+    larder__window o = larder__gather_window(v, &s, larder__codec_jpeg.max_denominator);
     int64_t d = o.denominator, x1 = o.rect.x1 * d, y1 = o.rect.y1 * d;
     return (larder_rect){(uint32_t)(o.rect.x0 * d), (uint32_t)(o.rect.y0 * d),
                          x1 < w ? (uint32_t)x1 : w, y1 < h ? (uint32_t)y1 : h, (uint32_t)d};

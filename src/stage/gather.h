@@ -3,6 +3,7 @@
 #define LARDER_STAGE_GATHER_H
 
 #include "stage/codec.h"
+#include "stage/resample.h"
 #include "stage/scratch.h"
 
 typedef struct larder__origin { /* where pixels come from */
@@ -25,6 +26,16 @@ int larder__origin_decode(const larder__origin *, larder__scratch *, bool repack
  * picture is decoded, whatever is wanted. */
 int larder__gather(bool whole, larder__origin *, larder__scratch *, const larder_view *,
                    larder__picture *out);
+/* What has to be decoded for the visible part of a view: `rect` in pixels of the picture shrunk to
+ * 1/denominator, and how these are resampled unless they stay as they are. */
+typedef struct larder__window {
+    uint32_t denominator;
+    larder__rect rect;
+    bool resampled;
+    larder__axis x, y;
+} larder__window;
+larder__window larder__gather_window(const larder_view *, const larder__origin *,
+                                     uint32_t max_denominator);
 /* The pixels of a picture of w x h that this looks at. */
 larder_rect larder__gather_reach(const larder_view *, uint32_t w, uint32_t h);
 

@@ -15,6 +15,7 @@
 #if HAVE_INSIDE
 
 #include <jpegint.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/clones.h"
@@ -28,227 +29,333 @@ static const uint8_t natural[64 + 16] = {
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* A value of `bits` bits: those with the top bit clear are negative. */
-LARDER__INLINE int32_t extend(uint32_t value, uint32_t bits) {
-    return (int32_t)value - (int32_t)(value >> (bits - 1) ? 0 : (1u << bits) - 1);
+/* A value of `bits` bits, 1 to 15, at the top of a word: those with the top bit clear are negative.
+ */
+LARDER__INLINE int32_t value_of(uint64_t word, uint32_t bits) {
+    int32_t negative = (int32_t)(~(int64_t)word >> 63);
+    return (int32_t)(word >> (64 - bits)) + (negative & (1 - (1 << bits)));
 }
 
-static void fill_dc(larder__dc_entry *to, uint32_t code, uint32_t length, uint8_t symbol) {
-    uint32_t spare = LARDER__LOOK_DC - length;
+static void fill(larder__entry *to, uint32_t code, uint32_t length, uint8_t symbol) {
+    uint32_t spare = LARDER__LOOK - length, size = symbol & 15;
+    larder__entry e = {(uint8_t)(length + size), (uint8_t)length, (uint8_t)size, symbol >> 4};
     for (uint32_t i = code << spare; i < (code + 1) << spare; i++)
-        to[i] = (larder__dc_entry){(uint8_t)length, symbol};
+        to[i] = e;
 }
 
-static void fill_ac(larder__ac_entry *to, uint32_t code, uint32_t length, uint8_t symbol) {
-    uint32_t spare = LARDER__LOOK_AC - length, bits = symbol & 15, run = symbol >> 4;
-    for (uint32_t i = 0; i < 1u << spare; i++) {
-        larder__ac_entry *e = &to[(code << spare) + i];
-        if (bits == 0 || bits > spare)
-            *e = (larder__ac_entry){0, (uint8_t)length, (uint8_t)(run | bits << 4)};
-        else
-            *e = (larder__ac_entry){(int16_t)extend(i >> (spare - bits), bits),
-                                    (uint8_t)(length + bits), (uint8_t)run};
+__attribute__((noinline)) static larder__entry long_entry(uint64_t bits, const larder__codes *c) {
+    int32_t code = (int32_t)(bits >> 48);
+    for (uint32_t length = LARDER__LOOK + 1; length <= 16; length++)
+        if (code < c->limit[length]) {
+            uint32_t at = (uint32_t)((code >> (16 - length)) + c->offset[length]);
+            uint32_t symbol = c->symbols[at & 255], size = symbol & 15;
+            return (larder__entry){(uint8_t)(length + size), (uint8_t)length, (uint8_t)size,
+                                   (uint8_t)(c->dc ? 0 : symbol >> 4)};
+        }
+    return (larder__entry){0};
+}
+
+/* What a word begins with; `used` 0: no code. */
+LARDER__INLINE larder__entry entry_of(uint64_t bits, const larder__codes *c) {
+    larder__entry e = c->entries[bits >> (64 - LARDER__LOOK)];
+    return __builtin_expect(e.used != 0, 1) ? e : long_entry(bits, c);
+}
+
+/* As many codes as these bits have, with their values, which may reach beyond; up to the end of a
+ * block. */
+static larder__leap leap_of(const larder__codes *c, uint32_t first_bits) {
+    uint64_t bits = (uint64_t)first_bits << (64 - LARDER__LOOK);
+    larder__leap leap = {0};
+    while (leap.used < LARDER__LOOK) {
+        larder__entry e = entry_of(bits, c);
+        if (e.used == 0 || leap.used + e.length > LARDER__LOOK || leap.by + e.run + 1 > 63)
+            break;
+        leap.used = (uint8_t)(leap.used + e.used);
+        bits <<= e.used;
+        if (e.size == 0 && e.run != 15) {
+            leap.by |= LARDER__LEAP_ENDS;
+            break;
+        }
+        leap.by = (uint8_t)(leap.by + e.run + 1);
     }
+    return leap;
 }
 
-/* `entries`: larder__dc_entry or larder__ac_entry. The library has checked the table when it made
- * its own of it. */
-static void make_codes(larder__codes *c, const JHUFF_TBL *t, bool dc, void *entries) {
-    uint32_t code = 0, at = 0, look = dc ? LARDER__LOOK_DC : LARDER__LOOK_AC;
-    memset(entries, 0, (dc ? sizeof(larder__dc_entry) : sizeof(larder__ac_entry)) << look);
+/* Values may reach beyond the bits that are looked at, codes may not. */
+static larder__pair pair_of(const larder__codes *c, uint32_t first_bits) {
+    uint64_t bits = (uint64_t)first_bits << (64 - LARDER__LOOK);
+    larder__entry a = entry_of(bits, c);
+    if (a.size == 0 || a.length > LARDER__LOOK)
+        return (larder__pair){.by = LARDER__ODD};
+    larder__pair p = {a.used, (uint8_t)(a.run + 1), a.run,
+                      0,      {a.length, a.length}, {a.size, a.size}};
+    if (a.used >= LARDER__LOOK)
+        return p;
+    larder__entry b = entry_of(bits << a.used, c);
+    if (b.size == 0 || a.used + b.length > LARDER__LOOK)
+        return p;
+    p.more = (uint8_t)(b.run + 1);
+    p.at[1] = (uint8_t)(a.used + b.length);
+    p.size[1] = b.size;
+    p.used = (uint8_t)(a.used + b.used);
+    p.by = (uint8_t)(p.by + p.more);
+    return p;
+}
+
+/* Pictures of one camera or program often bring the same table. The library has checked it when it
+ * made its own of it. */
+static void make_codes(larder__codes *c, const JHUFF_TBL *t, bool dc) {
+    if (c->made && c->dc == dc && memcmp(c->bits, t->bits, sizeof c->bits) == 0 &&
+        memcmp(c->symbols, t->huffval, sizeof c->symbols) == 0)
+        return;
+    uint32_t code = 0, at = 0;
+    memset(c->entries, 0, sizeof c->entries);
+    memcpy(c->bits, t->bits, sizeof c->bits);
     memcpy(c->symbols, t->huffval, sizeof c->symbols);
     for (uint32_t length = 1; length <= 16; length++, code <<= 1) {
         c->offset[length] = (int32_t)at - (int32_t)code;
-        for (uint32_t k = 0; k < t->bits[length] && at < 256; k++, at++, code++) {
-            if (dc && length <= look)
-                fill_dc(entries, code, length, t->huffval[at]);
-            else if (length <= look)
-                fill_ac(entries, code, length, t->huffval[at]);
-        }
+        for (uint32_t k = 0; k < t->bits[length] && at < 256; k++, at++, code++)
+            if (length <= LARDER__LOOK)
+                fill(c->entries, code, length, t->huffval[at] & (dc ? 15 : 255));
         c->limit[length] = (int32_t)(code << (16 - length));
     }
+    c->dc = dc;
+    c->made = true;
+    c->leaps_made = false;
+    for (uint32_t i = 0; !dc && i < 1u << LARDER__LOOK; i++)
+        c->pairs[i] = pair_of(c, i);
+}
+
+static void make_leaps(larder__codes *c) {
+    if (c->leaps_made)
+        return;
+    for (uint32_t i = 0; i < 1u << LARDER__LOOK; i++)
+        c->leaps[i] = leap_of(c, i);
+    c->leaps_made = true;
 }
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
 typedef larder__entropy_bits reader;
 
-/* One by one up to a marker: 0xff stands for itself when 0 follows. */
-__attribute__((noinline)) static void fill_slowly(reader *r, const uint8_t *end) {
-    while (!r->marked && r->have <= 56) {
-        if (r->at == end || (*r->at == 0xff && (end - r->at < 2 || r->at[1]))) {
-            r->marked = true;
-            return;
+/* Bytes on, up to a marker: 0xff stands for itself when 0 follows. */
+static void copy_plain(larder__entropy *e, const uint8_t *until) {
+    while (!e->marked && e->filled < until) {
+        size_t n = (size_t)(until - e->filled), there = (size_t)(e->end - e->from);
+        n = n < there ? n : there;
+        const uint8_t *ff = n ? memchr(e->from, 0xff, n) : NULL;
+        n = ff ? (size_t)(ff - e->from) : n;
+        memcpy(e->filled, e->from, n);
+        e->filled += n;
+        e->from += n;
+        if (ff && e->end - ff >= 2 && ff[1] == 0) {
+            *e->filled++ = 0xff;
+            e->from += 2;
+        } else if (ff || e->from == e->end) {
+            e->marked = true;
         }
-        r->bits |= (uint64_t)*r->at << (56 - r->have);
-        r->have += 8;
-        r->at += *r->at == 0xff ? 2 : 1;
     }
 }
 
-LARDER__INLINE bool has_ff(uint64_t word) {
-    const uint64_t ones = 0x0101010101010101u;
-    return (~word - ones) & word & ones << 7;
+/* What is left moves to the front. */
+__attribute__((noinline)) static void more_plain(larder__entropy *e) {
+    size_t left = e->in.at < e->filled ? (size_t)(e->filled - e->in.at) : 0;
+    memmove(e->plain, e->in.at, left);
+    e->in.at = e->plain;
+    e->filled = e->plain + left;
+    copy_plain(e, e->plain + LARDER__PLAIN);
 }
 
-/* Inside a block `bits` and `have` are variables of their own: through memory, every code would
- * wait for the one before to be stored. Makes at least 57 bits, or all up to the marker, of fewer
- * than 32: no code with its value has more. What of the last byte does not count yet comes again
- * the same. */
-#define FILL()                                                                                     \
-    do {                                                                                           \
-        if (have >= 32)                                                                            \
-            break;                                                                                 \
-        uint64_t word = UINT64_MAX;                                                                \
-        if (e->end - e->in.at >= 8)                                                                \
-            memcpy(&word, e->in.at, sizeof word);                                                  \
-        if (!has_ff(word)) {                                                                       \
-            bits |= __builtin_bswap64(word) >> have;                                               \
-            e->in.at += (63 - have) >> 3;                                                          \
-            have |= 56;                                                                            \
-        } else {                                                                                   \
-            e->in.bits = bits;                                                                     \
-            e->in.have = have;                                                                     \
-            fill_slowly(&e->in, e->end);                                                           \
-            bits = e->in.bits;                                                                     \
-            have = e->in.have;                                                                     \
-        }                                                                                          \
-    } while (0)
+/* Makes at least 56 bits: no code with its value has more than 31. What of the last byte does not
+ * count yet comes again the same. */
+LARDER__INLINE reader refilled(reader r) {
+    uint64_t word;
+    memcpy(&word, r.at, sizeof word);
+    r.bits |= __builtin_bswap64(word) >> r.have;
+    r.at += (63 - r.have) >> 3;
+    r.have |= 56;
+    return r;
+}
 
-#define DROP(n) (bits <<= (n), have -= (int)(n))
+LARDER__INLINE reader dropped(reader r, uint32_t n) {
+    r.bits <<= n;
+    r.have -= n;
+    return r;
+}
 
-typedef struct symbol {
-    uint32_t is, used; /* used 0: no code begins like this */
-} symbol;
-
-__attribute__((noinline)) static symbol long_symbol(uint64_t bits, const larder__codes *c,
-                                                    uint32_t shortest) {
-    int32_t code = (int32_t)(bits >> 48);
-    for (uint32_t length = shortest; length <= 16; length++)
-        if (code < c->limit[length]) {
-            uint32_t at = (uint32_t)((code >> (16 - length)) + c->offset[length]);
-            return (symbol){c->symbols[at & 255], length};
-        }
-    return (symbol){0, 0};
+/* Bits taken beyond the last there were. */
+LARDER__INLINE bool overdrawn(const larder__entropy *e) {
+    return (e->in.at - e->filled) * 8 > (ptrdiff_t)e->in.have;
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 static void next_segment(larder__entropy *e) {
-    const reader *r = &e->in;
-    if (r->have < 0 || r->have > 7 || e->end - r->at < 2 || r->at[0] != 0xff ||
-        r->at[1] != 0xd0 + e->next)
+    ptrdiff_t rest = (e->filled - e->in.at) * 8 + (ptrdiff_t)e->in.have;
+    if (!e->marked || rest > 7 || e->end - e->from < 2 || e->from[1] != 0xd0 + e->next)
         e->fault(e);
-    e->in = (reader){.at = r->at + 2};
+    e->from += 2;
+    e->marked = false;
+    e->filled = e->plain;
+    e->in = (reader){.at = e->plain};
     e->next = (e->next + 1) & 7;
     e->left = e->every;
     memset(e->last, 0, sizeof e->last);
 }
 
 /* The difference to the last mean colour. */
-LARDER__INLINE int32_t read_dc(larder__entropy *e, uint32_t table) {
-    uint64_t bits = e->in.bits;
-    int have = e->in.have;
-    int32_t difference = 0;
-    FILL();
-    const larder__dc_entry d = e->dc[table][bits >> (64 - LARDER__LOOK_DC)];
-    symbol s = {d.bits, d.used};
-    if (!s.used)
-        s = long_symbol(bits, &e->dc_codes[table], LARDER__LOOK_DC + 1);
-    if (!s.used)
+LARDER__INLINE reader read_dc(larder__entropy *e, reader r, const larder__codes *c, int32_t *last) {
+    r = refilled(r);
+    larder__entry d = entry_of(r.bits, c);
+    if (!d.used)
         e->fault(e);
-    DROP(s.used);
-    if (s.is &= 15) {
-        difference = extend((uint32_t)(bits >> (64 - s.is)), s.is);
-        DROP(s.is);
-    }
-    e->in.bits = bits;
-    e->in.have = have;
-    return difference;
+    if (d.size)
+        *last = (int32_t)((uint32_t)*last + (uint32_t)value_of(r.bits << d.length, d.size));
+    return dropped(r, d.used);
 }
 
-LARDER__INLINE void read_ac(larder__entropy *e, uint32_t table, JCOEF *block) {
-    const larder__ac_entry *ac = e->ac[table];
-    uint64_t bits = e->in.bits;
-    int have = e->in.have;
+/* What stands for no coefficient, or has a long code. True: the block ends. */
+LARDER__INLINE bool odd_code(larder__entropy *e, reader *r, const larder__codes *c, uint32_t *k,
+                             JCOEF *block) {
+    *r = refilled(*r);
+    larder__entry a = entry_of(r->bits, c);
+    if (!a.used)
+        e->fault(e);
+    *k += a.run;
+    if (a.size)
+        block[natural[*k]] = (JCOEF)value_of(r->bits << a.length, a.size);
+    *r = dropped(*r, a.used);
+    *k += 1;
+    return a.size == 0 && a.run != 15;
+}
+
+/* The second of a pair is written first: where there is none, the first one takes its place. Two
+ * pairs have 50 bits at most. */
+LARDER__INLINE reader read_ac(larder__entropy *e, reader r, const larder__codes *c, JCOEF *block) {
     uint32_t k = 1;
-    for (; k < 64; k++) {
-        FILL();
-        larder__ac_entry a = ac[bits >> (64 - LARDER__LOOK_AC)];
-        if (a.value) {
-            k += a.more;
-            DROP(a.used);
-            block[natural[k]] = a.value;
-            continue;
-        }
-        symbol s = {(uint32_t)a.more >> 4 | (a.more & 15u) << 4, a.used};
-        if (!s.used)
-            s = long_symbol(bits, &e->ac_codes[table], LARDER__LOOK_AC + 1);
-        if (!s.used)
-            e->fault(e);
-        DROP(s.used);
-        uint32_t run = s.is >> 4, rest = s.is & 15;
-        if (rest == 0 && run != 15)
-            break;
-        k += run;
-        if (rest) {
-            block[natural[k]] = (JCOEF)extend((uint32_t)(bits >> (64 - rest)), rest);
-            DROP(rest);
+    while (k < 64) {
+        r = refilled(r);
+        for (int i = 0; i < 2 && k < 64; i++) {
+            larder__pair p = c->pairs[r.bits >> (64 - LARDER__LOOK)];
+            if (__builtin_expect(k + p.by > 64, 0)) {
+                if (odd_code(e, &r, c, &k, block))
+                    return r;
+                break;
+            }
+            uint32_t first = k + p.run;
+            block[natural[first + p.more]] = (JCOEF)value_of(r.bits << p.at[1], p.size[1]);
+            block[natural[first]] = (JCOEF)value_of(r.bits << p.at[0], p.size[0]);
+            r = dropped(r, p.used);
+            k += p.by;
         }
     }
-    e->in.bits = bits;
-    e->in.have = have;
     if (k > 64)
         e->fault(e);
+    return r;
+}
+
+/* As read_ac, where nobody wants the values. */
+LARDER__INLINE reader skip_ac(larder__entropy *e, reader r, const larder__codes *c) {
+    uint32_t k = 1;
+    while (k < 64) {
+        r = refilled(r);
+        larder__leap leap = c->leaps[r.bits >> (64 - LARDER__LOOK)];
+        uint32_t ends = leap.by >> 7, by = leap.by & 127;
+        if (leap.used && k + by + ends <= 64) {
+            r = dropped(r, leap.used);
+            k += by;
+            if (ends)
+                return r;
+            continue;
+        }
+        larder__entry a = entry_of(r.bits, c);
+        if (!a.used)
+            e->fault(e);
+        r = dropped(r, a.used);
+        if (a.size == 0 && a.run != 15)
+            return r;
+        k += a.run + 1u;
+    }
+    if (k > 64)
+        e->fault(e);
+    return r;
+}
+
+/* Whether the library will look at the next MCU. */
+LARDER__INLINE bool wanted(larder__entropy *e, j_decompress_ptr cinfo, const JBLOCKROW *to) {
+    JDIMENSION at = e->column++;
+    if (e->column == cinfo->MCUs_per_row)
+        e->column = 0;
+    return to && at >= cinfo->master->first_iMCU_col && at <= cinfo->master->last_iMCU_col;
+}
+
+LARDER__SHIFT_CLONES
+static void read_blocks(larder__entropy *e, JBLOCKROW *to) {
+    reader r = e->in;
+    for (int b = 0; b < e->blocks; b++) {
+        int32_t *last = &e->last[e->part[b]];
+        r = read_dc(e, r, e->dc_of[b], last);
+        to[b][0][0] = (JCOEF)*last;
+        r = read_ac(e, r, e->ac_of[b], to[b][0]);
+    }
+    e->in = r;
+}
+
+LARDER__SHIFT_CLONES
+static void skip_blocks(larder__entropy *e) {
+    reader r = e->in;
+    for (int b = 0; b < e->blocks; b++) {
+        make_leaps(e->ac_of[b]);
+        r = read_dc(e, r, e->dc_of[b], &e->last[e->part[b]]);
+        r = skip_ac(e, r, e->ac_of[b]);
+    }
+    e->in = r;
 }
 
 static boolean decode_mcu(j_decompress_ptr cinfo, JBLOCKROW *to) {
     larder__entropy *e = cinfo->client_data;
-    JBLOCK unused;
     if (e->left == 0)
         next_segment(e);
     e->left--;
-    for (int b = 0; b < e->blocks; b++) {
-        JCOEF *block = to ? to[b][0] : unused;
-        int32_t *last = &e->last[e->part[b]];
-        *last = (int32_t)((uint32_t)*last + (uint32_t)read_dc(e, e->dc_of[b]));
-        block[0] = (JCOEF)*last;
-        read_ac(e, e->ac_of[b], block);
-    }
-    if (e->in.have < 0)
+    if (!e->marked && e->filled - e->in.at < LARDER__MCU_BYTES)
+        more_plain(e);
+    if (wanted(e, cinfo, to))
+        read_blocks(e, to);
+    else
+        skip_blocks(e);
+    if (overdrawn(e))
         e->fault(e);
     return TRUE;
 }
 
 bool larder__entropy_take(larder__entropy *e, j_decompress_ptr cinfo) {
-    if (cinfo->restart_interval == 0 || cinfo->progressive_mode || cinfo->arith_code ||
-        cinfo->data_precision != 8 || cinfo->inputctl->has_multiple_scans ||
-        cinfo->blocks_in_MCU > LARDER__BLOCKS_MAX || cinfo->unread_marker)
+    if (cinfo->progressive_mode || cinfo->arith_code || cinfo->data_precision != 8 ||
+        cinfo->inputctl->has_multiple_scans || cinfo->blocks_in_MCU > LARDER__BLOCKS_MAX ||
+        cinfo->unread_marker)
         return false;
-    bool made[2][4] = {{false}};
     for (int i = 0; i < cinfo->comps_in_scan; i++) {
         const jpeg_component_info *c = cinfo->cur_comp_info[i];
         int dc = c->dc_tbl_no, ac = c->ac_tbl_no;
         if (dc < 0 || dc > 3 || ac < 0 || ac > 3 || !cinfo->dc_huff_tbl_ptrs[dc] ||
             !cinfo->ac_huff_tbl_ptrs[ac])
             return false;
-        if (!made[0][dc])
-            make_codes(&e->dc_codes[dc], cinfo->dc_huff_tbl_ptrs[dc], true, e->dc[dc]);
-        if (!made[1][ac])
-            make_codes(&e->ac_codes[ac], cinfo->ac_huff_tbl_ptrs[ac], false, e->ac[ac]);
-        made[0][dc] = made[1][ac] = true;
+        make_codes(&e->codes[0][dc], cinfo->dc_huff_tbl_ptrs[dc], true);
+        make_codes(&e->codes[1][ac], cinfo->ac_huff_tbl_ptrs[ac], false);
     }
     for (int b = 0; b < cinfo->blocks_in_MCU; b++) {
         int i = cinfo->MCU_membership[b];
         e->part[b] = (uint8_t)i;
-        e->dc_of[b] = (uint8_t)cinfo->cur_comp_info[i]->dc_tbl_no;
-        e->ac_of[b] = (uint8_t)cinfo->cur_comp_info[i]->ac_tbl_no;
+        e->dc_of[b] = &e->codes[0][cinfo->cur_comp_info[i]->dc_tbl_no];
+        e->ac_of[b] = &e->codes[1][cinfo->cur_comp_info[i]->ac_tbl_no];
     }
     e->blocks = cinfo->blocks_in_MCU;
-    e->in = (reader){.at = cinfo->src->next_input_byte};
-    e->end = e->in.at + cinfo->src->bytes_in_buffer;
-    e->every = e->left = cinfo->restart_interval;
-    e->next = 0;
+    e->from = cinfo->src->next_input_byte;
+    e->end = e->from + cinfo->src->bytes_in_buffer;
+    e->marked = false;
+    e->filled = e->plain;
+    e->in = (reader){.at = e->plain};
+    e->every = e->left = cinfo->restart_interval ? cinfo->restart_interval : UINT32_MAX;
+    e->next = e->column = 0;
     memset(e->last, 0, sizeof e->last);
     cinfo->entropy->decode_mcu = decode_mcu;
     return true;

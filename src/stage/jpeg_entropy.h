@@ -1,7 +1,8 @@
-/* Huffman decoding of JPEGs with restart markers. libjpeg-turbo has a quick decoder and uses it
- * only for pictures without them; with them, as packed pictures have, it goes through a slow one.
- * This one takes its place: it reads codes and values from a table together, and knows that all
- * bytes are in memory.
+/* Huffman decoding of baseline JPEGs. libjpeg-turbo has a quick decoder, which it does not use for
+ * pictures with restart markers, as packed ones have, and which reads what nobody wants as
+ * carefully as the rest. This one takes its place: it knows that all bytes are in memory, looks
+ * codes and their values up together, and leaps over blocks outside of the columns and rows that
+ * are wanted, several codes at a time.
  *
  * It only knows data without any fault. At the first thing out of order it says so, and the caller
  * decodes the picture again without it: what is an error and what is not, the library alone
@@ -12,42 +13,67 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LARDER__LOOK_DC = 8, LARDER__LOOK_AC = 10, LARDER__BLOCKS_MAX = 10 };
+enum {
+    LARDER__LOOK = 10, /* bits that a table is asked with */
+    LARDER__BLOCKS_MAX = 10,
+    /* No MCU has more: every coefficient a code of 16 bits and a value of 15. And two words, since
+     * bits are taken in before they are used. */
+    LARDER__MCU_BYTES = LARDER__BLOCKS_MAX * 64 * 31 / 8 + 16,
+    LARDER__PLAIN = 8192,
+};
 
-typedef struct larder__codes { /* those that are longer than what a table is asked with */
-    int32_t limit[17];         /* codes of this length, filled up to 16 bits, are below */
+typedef struct larder__entry { /* what the next bits mean */
+    uint8_t used, length;      /* bits of code and value (0: a longer code, or none); of the code */
+    uint8_t size, run;         /* bits of the value; coefficients of 0 before it */
+} larder__entry;
+
+typedef struct larder__leap {
+    uint8_t used; /* bits; 0: not even one code lies in what was looked at */
+    uint8_t by;   /* coefficients, and LARDER__LEAP_ENDS if the block ends there */
+} larder__leap;
+
+enum { LARDER__LEAP_ENDS = 128 };
+
+/* One coefficient or two that follow each other. Of one alone the second is the first once more. */
+typedef struct larder__pair {
+    uint8_t used;           /* bits of both, with their codes */
+    uint8_t by;             /* coefficients; LARDER__ODD: something else, or a longer code */
+    uint8_t run, more;      /* zeros before the first; from it to the second, or 0 */
+    uint8_t at[2], size[2]; /* of the values: where they begin, and their bits */
+} larder__pair;
+
+enum { LARDER__ODD = 255 };
+
+typedef struct larder__codes {
+    larder__entry entries[1 << LARDER__LOOK];
+    larder__pair pairs[1 << LARDER__LOOK]; /* of AC tables */
+    larder__leap leaps[1 << LARDER__LOOK]; /* of AC tables, made when first wanted */
+    bool dc, made, leaps_made;
+    uint8_t bits[17], symbols[256]; /* as the library has them */
+    int32_t limit[17];              /* codes of this length, filled up to 16 bits, are below */
     int32_t offset[17]; /* of a code of this length: its place among the symbols less itself */
-    uint8_t symbols[256];
 } larder__codes;
-
-/* What the next bits mean. used 0: a longer code, or none. */
-typedef struct larder__dc_entry {
-    uint8_t used, bits; /* of the code; of the difference behind it */
-} larder__dc_entry;
-
-typedef struct larder__ac_entry {
-    int16_t value; /* of the coefficient, if the bits hold all of it; else 0 */
-    uint8_t used;  /* bits, of the value too if it is there */
-    uint8_t more;  /* zeros before it, and times 16 the bits of a value that is not there */
-} larder__ac_entry;
 
 typedef struct larder__entropy_bits {
     uint64_t bits; /* the next ones, from the top */
     const uint8_t *at;
-    int have;    /* bits that are there; below 0: more were taken than there were */
-    bool marked; /* a marker or the end comes next */
+    uint64_t have; /* bits that are there */
 } larder__entropy_bits;
 
 typedef struct larder__entropy {
-    larder__codes dc_codes[4], ac_codes[4];
-    larder__dc_entry dc[4][1 << LARDER__LOOK_DC];
-    larder__ac_entry ac[4][1 << LARDER__LOOK_AC];
-    larder__entropy_bits in;
-    const uint8_t *end;
+    larder__codes codes[2][4];  /* DC, AC */
+    larder__entropy_bits in;    /* in plain */
+    const uint8_t *from, *end;  /* of the file: what is not in plain yet */
+    uint8_t *filled;            /* end of what is in plain */
+    bool marked;                /* a marker or the end comes next in the file */
     uint32_t every, left, next; /* MCUs a segment, and to the end of this; number of its marker */
+    uint32_t column;            /* of the next MCU */
     int32_t last[4];            /* DC of each component */
     int blocks;                 /* of an MCU: components and tables */
-    uint8_t part[LARDER__BLOCKS_MAX], dc_of[LARDER__BLOCKS_MAX], ac_of[LARDER__BLOCKS_MAX];
+    uint8_t part[LARDER__BLOCKS_MAX];
+    larder__codes *dc_of[LARDER__BLOCKS_MAX], *ac_of[LARDER__BLOCKS_MAX];
+    /* Bytes of the scan, without the zeros after each 0xff; and room to read over the end. */
+    uint8_t plain[LARDER__PLAIN + LARDER__MCU_BYTES + 16];
     /* Called when something is out of order; does not return. */
     void (*fault)(struct larder__entropy *);
 } larder__entropy;

@@ -17,7 +17,8 @@ typedef struct larder__pipeline_conf {
     larder_layout raw_layout; /* of raw samples */
     larder_dtype dtype;       /* of the output; u8 refuses normalize */
     larder_layout layout;     /* of the output */
-    bool whole; /* decode all of every picture, whatever is wanted of it: to compare with */
+    bool levels; /* rows are u8 all the same, without tone: larder__pipeline_worth has it */
+    bool whole;  /* decode all of every picture, whatever is wanted of it: to compare with */
 } larder__pipeline_conf;
 
 int larder__pipeline_open(larder__pipeline **out, const larder__pipeline_conf *);
@@ -97,6 +98,12 @@ int larder__pipeline_run_shrunk(const larder__pipeline *, larder__scratch *, con
                                 size_t size, uint64_t seed, void *out);
 /* What one of the 255 levels of a pixel comes to in this channel of the output. */
 double larder__pipeline_level(const larder__pipeline *, uint32_t channel);
+
+/* What a level of each channel is worth in the output: scale * level + bias. */
+const larder_tone *larder__pipeline_worth(const larder__pipeline *);
+/* Can rows travel as levels? NULL, or the stage that changes finished rows or what each is worth.
+ */
+const char *larder__pipeline_levelless(const larder__pipeline *);
 
 larder_dtype larder__pipeline_dtype(const larder__pipeline *);
 larder_layout larder__pipeline_layout(const larder__pipeline *);

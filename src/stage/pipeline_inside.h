@@ -23,6 +23,7 @@ struct larder__pipeline {
     larder_shape raw, shape;
     larder_layout raw_layout, layout;
     larder_dtype dtype;
+    bool levels;     /* see larder__pipeline_conf */
     bool whole;      /* see larder__pipeline_conf */
     bool paints;     /* some stage changes pixels */
     bool late;       /* some stage changes finished rows */

@@ -65,7 +65,7 @@ static int check_order(larder__pipeline *p) {
     const larder_stage *before = NULL;
     for (size_t i = 0; i < p->count; i++) {
         const larder_stage *s = p->steps[i].stage;
-        if (s->tone && p->dtype == LARDER_U8)
+        if (s->tone && p->dtype == LARDER_U8 && !p->levels)
             return larder__fail(LARDER_E_ARGS, "stage %s needs f32 output, not u8", s->plugin.name);
         if (before && turn_of(s) < turn_of(before))
             return larder__fail(LARDER_E_ARGS, "stage %s stands before %s, not after",
@@ -137,7 +137,8 @@ int larder__pipeline_open(larder__pipeline **out, const larder__pipeline_conf *c
     p->raw = conf->raw;
     p->raw_layout = conf->raw_layout;
     p->layout = conf->layout;
-    p->dtype = conf->dtype;
+    p->levels = conf->levels && conf->dtype != LARDER_U8;
+    p->dtype = p->levels ? LARDER_U8 : conf->dtype;
     p->whole = conf->whole;
     int rc = check_raw(&p->raw);
     if (rc == 0)
@@ -170,6 +171,17 @@ void larder__pipeline_close(larder__pipeline **pipeline) {
 }
 
 larder_shape larder__pipeline_shape(const larder__pipeline *p) { return p->shape; }
+
+const larder_tone *larder__pipeline_worth(const larder__pipeline *p) { return &p->tone; }
+
+const char *larder__pipeline_levelless(const larder__pipeline *p) {
+    for (size_t i = 0; i < p->count; i++) {
+        const larder_stage *s = p->steps[i].stage;
+        if (s->late || (s->tone && s->random))
+            return s->plugin.name;
+    }
+    return NULL;
+}
 
 larder_dtype larder__pipeline_dtype(const larder__pipeline *p) { return p->dtype; }
 larder_layout larder__pipeline_layout(const larder__pipeline *p) { return p->layout; }

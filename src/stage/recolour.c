@@ -8,6 +8,19 @@
 static size_t bytes_of(const larder_canvas *k) { return (size_t)k->w * k->h * k->step; }
 static size_t words_of(const larder_canvas *k) { return (size_t)k->w * k->h; }
 
+/* Only written down? */
+static bool noted(const larder_canvas *k, larder__recolour op, double by) {
+    larder__recolours *to = k->inside ? ((larder__canvas *)k->inside)->noted : NULL;
+    if (!to)
+        return false;
+    if (to->count < LARDER__RECOLOURS_MOST) {
+        to->each[to->count].op = (int32_t)op;
+        to->each[to->count].by = (float)by;
+    }
+    to->count++;
+    return true;
+}
+
 /* ---- blending -------------------------------------------------------------------------------- */
 
 /* Pillow's: floats, cut off towards zero, and kept within 0..255. */
@@ -90,22 +103,25 @@ static uint64_t sum_bytes(const uint8_t *at, size_t n, size_t step) {
 }
 
 void larder__brighten(const larder_canvas *k, double factor) {
-    blend_level(k->at, bytes_of(k), 0, (float)factor);
+    if (!noted(k, LARDER__BRIGHTEN, factor))
+        blend_level(k->at, bytes_of(k), 0, (float)factor);
 }
 
 void larder__contrast(const larder_canvas *k, double factor) {
     size_t n = words_of(k);
+    if (noted(k, LARDER__CONTRAST, factor))
+        return;
     uint64_t sum = k->c >= 3 ? sum_words(k->at, n) : sum_bytes(k->at, n, k->step);
     blend_level(k->at, bytes_of(k), (int32_t)((double)sum / (double)n + 0.5), (float)factor);
 }
 
 void larder__saturate(const larder_canvas *k, double factor) {
-    if (k->c >= 3)
+    if (k->c >= 3 && !noted(k, LARDER__SATURATE, factor))
         saturate_words(k->at, words_of(k), (float)factor);
 }
 
 void larder__grey(const larder_canvas *k) {
-    if (k->c >= 3)
+    if (k->c >= 3 && !noted(k, LARDER__TO_GREY, 0))
         grey_words(k->at, words_of(k));
 }
 
@@ -192,8 +208,9 @@ static void turn_words(uint8_t *at, size_t n, int32_t turn) {
 }
 
 void larder__turn_hue(const larder_canvas *k, double turn) {
-    if (k->c >= 3)
-        turn_words(k->at, words_of(k), (int32_t)(turn * 255) & 255);
+    int32_t by = (int32_t)(turn * 255) & 255;
+    if (k->c >= 3 && !noted(k, LARDER__HUE, by))
+        turn_words(k->at, words_of(k), by);
 }
 
 /* ---- levels ---------------------------------------------------------------------------------- */
@@ -216,16 +233,22 @@ static void solarize_bytes(uint8_t *at, size_t n, uint8_t below) {
         at[i] = at[i] <= below ? at[i] : (uint8_t)(255 - at[i]);
 }
 
-void larder__invert(const larder_canvas *k) { invert_bytes(k->at, bytes_of(k)); }
+void larder__invert(const larder_canvas *k) {
+    if (!noted(k, LARDER__INVERT, 0))
+        invert_bytes(k->at, bytes_of(k));
+}
 
 void larder__posterize(const larder_canvas *k, unsigned bits) {
-    mask_bytes(k->at, bytes_of(k), (uint8_t)(0xff00u >> (bits < 8 ? bits : 8)));
+    uint8_t keep = (uint8_t)(0xff00u >> (bits < 8 ? bits : 8));
+    if (!noted(k, LARDER__MASK, keep))
+        mask_bytes(k->at, bytes_of(k), keep);
 }
 
 void larder__solarize(const larder_canvas *k, double threshold) {
     if (threshold <= 0)
         larder__invert(k);
-    else if (threshold <= 255) /* levels below it stay */
+    else if (threshold <= 255 && /* levels below it stay */
+             !noted(k, LARDER__SOLARIZE, ceil(threshold) - 1))
         solarize_bytes(k->at, bytes_of(k), (uint8_t)(ceil(threshold) - 1));
 }
 

@@ -6,6 +6,29 @@
 
 #include <larder/plugin.h>
 
+/* What is done to each pixel by itself (contrast: knowing the mean), as a list, for a machine that
+ * does it elsewhere. A canvas that notes (larder__canvas.noted) has no pixels: what is asked of the
+ * first eight calls below is written down there. */
+typedef enum {
+    LARDER__BRIGHTEN,
+    LARDER__CONTRAST,
+    LARDER__SATURATE,
+    LARDER__HUE, /* by: added to a hue of 8 bits */
+    LARDER__TO_GREY,
+    LARDER__INVERT,
+    LARDER__MASK,    /* by: bits that stay */
+    LARDER__SOLARIZE /* by: levels above it are inverted */
+} larder__recolour;
+
+enum { LARDER__RECOLOURS_MOST = 16 };
+typedef struct larder__recolours {
+    uint32_t count; /* above the limit: some were lost */
+    struct {
+        int32_t op; /* larder__recolour */
+        float by;
+    } each[LARDER__RECOLOURS_MOST];
+} larder__recolours;
+
 void larder__brighten(const larder_canvas *, double factor);
 void larder__contrast(const larder_canvas *, double factor);
 void larder__saturate(const larder_canvas *, double factor);

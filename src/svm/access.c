@@ -6,11 +6,9 @@
 #include "base/mem.h"
 #include "base/versions.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char magic[8] = "LARDROWS";
 enum { HEAD_BYTES = 16 };
@@ -374,11 +372,5 @@ void larder__accesses_free(larder__accesses *a) {
 }
 
 bool larder__accesses_probe(const char *path) {
-    char head[sizeof magic];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0)
-        return false;
-    bool ours = read(fd, head, sizeof head) == sizeof head && !memcmp(head, magic, sizeof head);
-    close(fd);
-    return ours;
+    return larder__file_begins(path, magic, sizeof magic);
 }

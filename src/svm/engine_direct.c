@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+LARDER__FUSE
+
 enum { ROWS = 4, WIDE = LARDER__LANES };
 
 /* Sixteen columns from c on; planes have room for as many behind their end. */

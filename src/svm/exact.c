@@ -110,6 +110,7 @@ void larder__exact_close(larder__exact *e) {
     larder__free(e->rest);
     larder__free(e->norm);
     larder__free(e->mean);
+    larder__free(e->held);
     *e = (larder__exact){0};
 }
 
@@ -143,6 +144,13 @@ static void given_block(const larder__exact *e, const uint32_t *left, size_t row
         for (size_t r = 0; r < rows; r++)
             out[r * stride + c] = look_up(d, e->row[left[r]], serial);
     }
+}
+
+static void held_block(const larder__exact *e, const uint32_t *left, size_t rows,
+                       const uint32_t *right, size_t columns, double *out, size_t stride) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < columns; c++)
+            out[r * stride + c] = e->held[left[r] * e->n + right[c]];
 }
 
 /* Eight rows side by side, `table` holding them by feature. */
@@ -227,13 +235,36 @@ static void some_rows(const larder__exact *e, const uint32_t *left, size_t rows,
 void larder__exact_block(const larder__exact *e, const uint32_t *left, size_t rows,
                          const uint32_t *right, size_t columns, double *out, size_t stride,
                          void *scratch) {
-    if (e->kernel->engine == LARDER__ENGINE_GIVEN) {
-        given_block(e, left, rows, right, columns, out, stride);
+    if (e->held || e->kernel->engine == LARDER__ENGINE_GIVEN) {
+        (e->held ? held_block : given_block)(e, left, rows, right, columns, out, stride);
         return;
     }
     for (size_t r = 0; r < rows; r += WIDE)
         some_rows(e, left + r, rows - r < WIDE ? rows - r : WIDE, right, columns, out + r * stride,
                   stride, scratch);
+}
+
+int larder__exact_hold(larder__exact *e) {
+    if (e->mean && e->kernel->conf.type == LARDER_SVM_LINEAR)
+        return 0;
+    size_t n = e->n, bytes = larder__exact_scratch(e);
+    uint32_t *everybody = larder__malloc((n + 1) * sizeof *everybody);
+    double *held = larder__malloc((n * n + 1) * sizeof *held);
+    void *scratch = larder__calloc(1, bytes + 1);
+    bool ok = everybody && held && scratch;
+    for (uint32_t i = 0; ok && i < n; i++)
+        everybody[i] = i;
+    if (ok) {
+        larder__exact_block(e, everybody, n, everybody, n, held, n, scratch);
+        e->held = held;
+        e->held_size = larder__exact_size(e);
+    } else {
+        larder__free(held);
+    }
+    larder__free(everybody);
+    larder__free(scratch);
+    return ok ? 0
+              : larder__fail(LARDER_E_NOMEM, "no memory for values of %zu points in doubles", n);
 }
 
 void larder__exact_add(const larder__exact *e, const uint32_t *left, const double *weight,

@@ -12,12 +12,14 @@ typedef struct larder__exact {
     const larder_svm_data *data;
     const uint32_t *row; /* of the data, a point each */
     size_t n;
-    uint64_t *begin; /* a point's pairs: begin[i] .. begin[i + 1]; all but given kernels */
-    uint32_t *index; /* features of the kernel's map */
-    double *value;   /* from the mean, where that is taken off */
-    double *rest;    /* what rounding left out of those values; NULL: they are the data's own */
-    double *norm;    /* squared length */
-    double *mean;    /* of each feature, where it is taken off; NULL: it is not */
+    uint64_t *begin;  /* a point's pairs: begin[i] .. begin[i + 1]; all but given kernels */
+    uint32_t *index;  /* features of the kernel's map */
+    double *value;    /* from the mean, where that is taken off */
+    double *rest;     /* what rounding left out of those values; NULL: they are the data's own */
+    double *norm;     /* squared length */
+    double *mean;     /* of each feature, where it is taken off; NULL: it is not */
+    double *held;     /* n rows of n values, or NULL: they are made when they are wanted */
+    double held_size; /* then what larder__exact_size says */
 } larder__exact;
 
 /* Where few features are zero their mean is taken off: distances stay. Products do not, but where
@@ -25,6 +27,8 @@ typedef struct larder__exact {
  * number for all points, larder__exact_moved. */
 int larder__exact_open(larder__exact *, const larder__kernel *, const larder_svm_data *,
                        const uint32_t *row, size_t n, bool balanced);
+/* All values at once, for many problems over few points. Not where products were moved. */
+int larder__exact_hold(larder__exact *);
 void larder__exact_close(larder__exact *);
 /* Bytes a thread needs, zeroed before its first use. */
 size_t larder__exact_scratch(const larder__exact *);

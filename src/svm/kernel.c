@@ -242,15 +242,19 @@ const char *larder__kernel_engine(const larder__kernel *k) {
     return k->direct ? "direct" : names[k->engine];
 }
 
+size_t larder__kernel_zeroed(const larder__kernel *k) {
+    size_t lines = k->longest * LARDER__LANES;
+    if (k->engine != LARDER__ENGINE_SPARSE)
+        return 0;
+    lines = (lines < k->dim ? lines : k->dim) + 1;
+    return ((k->dim + LARDER__LANES) + lines * LARDER__LANES) * sizeof(float);
+}
+
 size_t larder__kernel_scratch(const larder__kernel *k, size_t rows) {
     size_t most = rows < SUB_ROWS ? rows : SUB_ROWS;
-    size_t tile = most * LARDER__TILE * sizeof(float), lines = k->longest * LARDER__LANES;
     if (k->engine == LARDER__ENGINE_BITS)
         return 64;
-    if (k->engine != LARDER__ENGINE_SPARSE)
-        return tile;
-    lines = (lines < k->dim ? lines : k->dim) + 1;
-    return tile + ((k->dim + LARDER__LANES) + lines * LARDER__LANES) * sizeof(float);
+    return larder__kernel_zeroed(k) + most * LARDER__TILE * sizeof(float);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */

@@ -71,6 +71,8 @@ const char *larder__kernel_engine(const larder__kernel *);
 uint32_t larder__kernel_feature(const larder__kernel *, uint32_t index);
 /* Bytes of scratch that a thread needs for blocks of up to `rows` rows. */
 size_t larder__kernel_scratch(const larder__kernel *, size_t rows);
+/* How many of its first bytes must be zero before its first use. */
+size_t larder__kernel_zeroed(const larder__kernel *);
 
 /* Points of a data set; features that the kernel does not know count in the norm alone. */
 int larder__panel_fill(larder__panel *, const larder__kernel *, const larder_svm_data *,

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+LARDER__FUSE
+
 /* e^x for x in -87.3 .. 88; below, and of no number, 0. Cody and Waite's split of ln 2, a
  * polynomial on half an octave either way, the exponent put together as bits. */
 LARDER__INLINE float exp_of(float x) {

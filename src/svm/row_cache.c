@@ -12,6 +12,8 @@
 struct larder__row_cache {
     larder__cache *cache;
     larder__row_pool *pool;
+    larder_buf *(*take)(void *arg); /* another's pool, or NULL */
+    void *take_arg;
     size_t rows;
     bool roomy; /* all rows fit, nobody will have to leave */
     uint64_t now, rounds;
@@ -57,6 +59,7 @@ int larder__row_cache_open(larder__row_cache **out, const larder__row_cache_conf
     if (!c)
         return LARDER_E_NOMEM;
     c->rows = conf->rows;
+    c->take = conf->take, c->take_arg = conf->take_arg;
     c->roomy = conf->budget >= (uint64_t)conf->rows * conf->rows * sizeof(float);
     c->held = larder__calloc(conf->rows + 1, sizeof *c->held);
     c->round_of = larder__calloc(conf->rows + 1, sizeof *c->round_of);
@@ -124,12 +127,16 @@ static void settle(larder__row_cache *c, size_t n, int code) {
             larder__ticket_drop(&c->t[i]);
 }
 
+static larder_buf *fresh_row(larder__row_cache *c) {
+    return c->take ? c->take(c->take_arg) : larder__row_pool_take(c->pool);
+}
+
 /* A buffer for each row that has to be made; READY are the others: nobody else makes rows while we
  * decide. */
 static int begin_rows(larder__row_cache *c, size_t n, larder_buf **out, bool *missing) {
     for (size_t i = 0; i < n; i++) {
         missing[i] = c->t[i].task == LARDER__MAKE;
-        out[i] = missing[i] ? larder__row_pool_take(c->pool) : larder_buf_ref(c->t[i].buf);
+        out[i] = missing[i] ? fresh_row(c) : larder_buf_ref(c->t[i].buf);
         if ((c->bufs[i] = out[i]))
             continue;
         while (i-- > 0)

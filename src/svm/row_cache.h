@@ -16,6 +16,10 @@ typedef struct larder__row_cache_conf {
     size_t rows;        /* keys are 0..rows-1, and a whole row has as many values */
     uint64_t budget;    /* bytes of rows */
     uint64_t seed;
+    /* Where rows come from that do not lie in memory of this process: a buffer that stands for one,
+     * whose bytes nobody looks at. NULL: from a pool of the cache's own. */
+    larder_buf *(*take)(void *arg);
+    void *take_arg;
 } larder__row_cache_conf;
 
 int larder__row_cache_open(larder__row_cache **, const larder__row_cache_conf *);

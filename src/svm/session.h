@@ -8,6 +8,7 @@
 
 #include "svm/access.h"
 #include "svm/kept_rows.h"
+#include "svm/svm_device.h"
 #include "svm/svm_train.h"
 #include "svm/task.h"
 
@@ -42,6 +43,7 @@ struct larder__svm_session {
     larder__access_log *log;     /* NULL: rows are not recorded */
     uint32_t *ids;               /* work: points of a round */
     double saved;                /* when the last checkpoint was written */
+    larder__svm_shared *shared;  /* points and values on a GPU; NULL: not so */
     larder__gram gram;           /* values of all points; k is NULL: not so */
     larder__exact exact;         /* all points, where problems are several; else no kernel */
     bool forked;                 /* what is laid out and the lock are another session's */
@@ -82,6 +84,8 @@ typedef struct larder__solving {
 
 /* Solves decision function `at`: all classes against class a, or the pair a, b, or all there is. */
 int larder__session_solve(larder__svm_session *, size_t at, size_t a, size_t b, larder__team *);
+/* All points, laid out for an engine, or on the GPU that the session is to use. */
+int larder__session_points(larder__svm_session *);
 /* Points in the order of classes and folds, where there are several. */
 int larder__session_sort(larder__svm_session *);
 /* Will rows be kept, and over which points? Or are all values computed now? */

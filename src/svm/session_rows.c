@@ -5,6 +5,7 @@
 #include "svm/held_rows.h"
 #include "svm/session.h"
 #include "svm/smo.h"
+#include "svm/tiny.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -115,13 +116,18 @@ static int share_rows(trainer *t, size_t largest) {
 
 /* Folds use each value many times. Pairs of small classes use nearly all of them once, and a
  * blocked product makes them cheaper than row by row. */
-enum { FEW_POINTS = 8192, FEW_PAIRED = 4096, SMALL_CLASS = 256 };
+enum { FEW_POINTS = 8192, FEW_PAIRED = 4096, SMALL_CLASS = 256, FEW_DOUBLES = 512 };
+
+/* Which rows are kept, and how, is asked for or recorded. */
+static bool told_of_rows(const trainer *t) {
+    const larder_svm_conf *c = t->conf;
+    return c->cache_always || c->cache_rows || c->policy || c->separate_rows || c->access_log;
+}
 
 static bool suits_gram(const trainer *t) {
     const larder_svm_conf *c = t->conf;
     size_t n = t->samples.n;
-    bool told = c->cache_always || c->cache_rows || c->policy || c->separate_rows || c->access_log;
-    if (told || c->kernel == LARDER_SVM_PRECOMPUTED || n > FEW_POINTS ||
+    if (told_of_rows(t) || c->kernel == LARDER_SVM_PRECOMPUTED || n > FEW_POINTS ||
         cache_budget(t, n) < (uint64_t)n * n * sizeof(float))
         return false;
     return t->folds > 1 || (has_parts(t) && n <= FEW_PAIRED && n / t->classes <= SMALL_CLASS);
@@ -139,21 +145,40 @@ static int open_gram(trainer *t) {
     return rc;
 }
 
-/* Where problems are many they look at the same points in doubles. */
-static int open_exact(trainer *t) {
+/* Where problems are many they look at the same points in doubles; all values at once where every
+ * problem is tiny. */
+static int open_exact(trainer *t, size_t largest) {
     bool balanced = t->conf->task == LARDER_SVM_C_SVC || t->conf->task == LARDER_SVM_EPSILON_SVR;
-    return larder__exact_open(&t->exact, &t->kernel, t->data, t->samples.point_row,
-                              t->samples.points, balanced);
+    int rc = larder__exact_open(&t->exact, &t->kernel, t->data, t->samples.point_row,
+                                t->samples.points, balanced);
+    size_t n = t->samples.points;
+    if (rc < 0 || told_of_rows(t) || n > FEW_DOUBLES || largest > LARDER__TINY)
+        return rc;
+    t->stats->values += (uint64_t)n * n;
+    return larder__exact_hold(&t->exact);
+}
+
+/* A GPU's values serve all folds, where these may be shared at all. */
+static int keep_shared(trainer *t) {
+    bool hold = true;
+    int rc = t->folds > 1 ? folds_hold(t, &hold) : 0;
+    if (rc == 0 && !hold)
+        larder__svm_shared_close(&t->shared);
+    return rc;
 }
 
 int larder__session_decide_rows(trainer *t) {
     larder_svm_stats *s = t->stats;
     size_t largest = 0;
-    int rc = has_parts(t) ? open_exact(t) : 0;
-    if (rc == 0 && suits_gram(t))
+    int rc = find_largest(t, &largest);
+    if (rc == 0 && has_parts(t))
+        rc = open_exact(t, largest);
+    if (rc == 0 && t->shared)
+        return keep_shared(t);
+    if (rc < 0 || (t->exact.held && t->folds == 1))
+        return rc;
+    if (suits_gram(t))
         return open_gram(t);
-    if (rc == 0)
-        rc = find_largest(t, &largest);
     /* A problem that fits the working set computes each value once. */
     bool told = t->conf->cache_always || t->conf->access_log || t->folds > 1;
     size_t fits = told ? LARDER__WS : LARDER__WHOLE;

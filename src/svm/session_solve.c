@@ -107,6 +107,7 @@ static void add_stats(larder_svm_stats *to, const larder__solved *s, double tole
     to->rounds += s->rounds;
     to->iterations += s->iterations;
     to->rows_asked += s->rows_asked;
+    to->rows_hit += s->rows_hit;
     to->rows_made += s->rows_made;
     to->values += s->values;
     to->kernel_seconds += s->times.kernel;
@@ -114,8 +115,6 @@ static void add_stats(larder_svm_stats *to, const larder__solved *s, double tole
     to->select_seconds += s->times.select;
     to->solve_seconds += s->times.solve;
     to->update_seconds += s->times.update;
-    to->objective = s->objective;
-    to->gap = s->gap;
     to->exact += s->exact;
     if (s->stopped || s->gap <= tolerance) /* not where it is no number */
         return;
@@ -197,12 +196,14 @@ static int open_solving(larder__solving *f) {
 static int bare_panel(larder__solving *f) {
     const trainer *t = f->t;
     f->own_points = larder__malloc((f->task.n + 1) * sizeof *f->own_points);
+    f->own_rows = larder__malloc((f->task.n + 1) * sizeof *f->own_rows);
     f->own.norm = larder__malloc((f->task.n + 1) * sizeof *f->own.norm);
     f->own.n = f->task.n;
-    if (!f->own_points || !f->own.norm)
+    if (!f->own_points || !f->own_rows || !f->own.norm)
         return larder__fail(LARDER_E_NOMEM, "no memory for %zu samples", f->task.n);
     for (uint32_t i = 0; i < f->task.n; i++) { /* each sample is its own point */
         f->own_points[i] = f->point[i];
+        f->own_rows[i] = t->samples.point_row[f->point[i]];
         f->own.norm[i] = t->panel.norm[f->point[i]];
         f->point[i] = i;
     }
@@ -212,7 +213,7 @@ static int bare_panel(larder__solving *f) {
 /* Points of its samples as a panel of their own; f->point becomes each sample's point in it. */
 static int own_panel(larder__solving *f) {
     const trainer *t = f->t;
-    if (t->gram.k)
+    if (t->gram.k || t->shared || (t->exact.held && t->kernel.engine != LARDER__ENGINE_GIVEN))
         return bare_panel(f);
     uint32_t *number = larder__malloc(((t->cell ? 0 : t->samples.points) + 1) * sizeof *number);
     size_t points = 0;
@@ -299,8 +300,11 @@ static void tell_done(larder__solving *f) {
     larder__solving_count(f);
     t->done[f->at] = true;
     t->finished++;
-    while (t->printed < t->functions && t->done[t->printed])
-        larder__decision_print(&t->made[t->printed++], t->conf);
+    for (; t->printed < t->functions && t->done[t->printed]; t->printed++) {
+        const larder__decision *d = &t->made[t->printed];
+        t->stats->objective = d->solved.objective, t->stats->gap = d->solved.gap;
+        larder__decision_print(d, t->conf);
+    }
     pthread_mutex_unlock(t->lock);
 }
 
@@ -318,13 +322,15 @@ static int solve(larder__solving *f) {
                                 .most_iterations = t->conf->most_iterations
                                                        ? t->conf->most_iterations
                                                        : most_iterations(f->task.n),
-                                .shrinking = t->conf->shrinking,
+                                .shrinking = t->conf->shrinking && !t->shared,
                                 .team = f->team,
                                 .data = t->data,
                                 .data_row = f->own_rows ? f->own_rows : t->samples.point_row,
                                 .gram = t->gram.k ? &t->gram : NULL,
                                 .exact = t->exact.kernel ? &t->exact : NULL,
                                 .all_of = t->exact.kernel ? f->own_points : NULL,
+                                .device = t->shared,
+                                .device_of = f->own_points,
                                 .rows = f->kept,
                                 .parts = f->parts,
                                 .part_count = f->part_count,

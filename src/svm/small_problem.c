@@ -1,5 +1,6 @@
 /* The working set as a problem of its own: its kernel values, and SMO on them. */
 #include "base/clock.h"
+#include "base/clones.h"
 #include "svm/solver_state.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 /* A round's small problem ends at a tenth of its first violation: more would be undone by the
  * variables outside, less would waste the rows. */
 static const double local_share = 0.1;
-enum { FEW_STEPS = 3, FILL_ROWS = 64, PIECE = LARDER__TILE_ROWS, BATCH = LARDER__BATCH, FEW = 8 };
+enum { FEW_STEPS = 3, FILL_ROWS = 64, PIECE = LARDER__TILE_ROWS, BATCH = LARDER__BATCH, FEW = 4 };
 typedef larder__solver solver;
 
 void larder__small_seat(solver *s, size_t slot, uint32_t v) {
@@ -64,7 +65,7 @@ static void make_piece(void *arg, size_t piece, unsigned thread) {
         if (p->on)
             copy_row(p->smo.k + at * p->smo.stride, tile + done, j->from, n, sizeof(double));
         else
-            copy_row(s->smo.k + at * s->smo.stride, floats + done, j->from, n, sizeof(float));
+            copy_row(larder__smo_row(&s->smo, at), floats + done, j->from, n, sizeof(float));
     }
 }
 
@@ -73,7 +74,7 @@ static void copy_rows(solver *s, const uint32_t *slots, size_t n, size_t from, s
     larder__smo *m = &s->smo;
     for (size_t i = 0; i < n; i++) {
         const float *row = larder__gram_row(s->conf->gram, s->columns[slots[i]]);
-        float *out = m->k + slots[i] * m->stride;
+        float *out = larder__smo_row(m, slots[i]);
         m->made[slots[i]] = true;
         if (s->as_seated)
             larder__gram_copy(out, row, s->runs, s->run_count);
@@ -82,8 +83,17 @@ static void copy_rows(solver *s, const uint32_t *slots, size_t n, size_t from, s
     }
 }
 
+/* Rows lie in the order in which they are first made: the few that most problems want are near one
+ * another, and where those of the problem before were. */
+static void place_row(solver *s, size_t slot) {
+    if (s->smo.place[slot] == UINT32_MAX)
+        s->smo.place[slot] = s->placed++;
+}
+
 static void make_rows(solver *s, const uint32_t *slots, size_t n, size_t from, size_t to) {
     filling j = {s, slots, n, from, to};
+    for (size_t i = 0; i < n; i++)
+        place_row(s, slots[i]);
     if (s->conf->gram && !s->precision.on) {
         copy_rows(s, slots, n, from, to);
         return;
@@ -102,35 +112,74 @@ static void make_rows(solver *s, const uint32_t *slots, size_t n, size_t from, s
     s->making += larder__now() - start;
 }
 
-/* How far each slot without a row is from the end it could be chosen at, into s->up. */
-static size_t list_unmade(solver *s, size_t but) {
-    const larder__smo *m = &s->smo;
-    size_t found = 0;
-    for (uint32_t i = 0; i < s->slots; i++) {
-        if (m->made[i] || s->var[i] == LARDER__NO_VARIABLE || i == but)
-            continue;
-        unsigned g = m->groups > 1 && (m->in_group[1][i / 8] >> i % 8 & 1) ? 1 : 0;
-        double rise = m->beta[i] < m->hi[i] ? m->f[i] - m->lowest[g] : INFINITY;
-        double fall = m->beta[i] > m->lo[i] ? m->highest[g] - m->f[i] : INFINITY;
-        s->up[found++] = (larder__candidate){rise < fall ? rise : fall, i};
+/* How far each slot is from the end it could be chosen at. */
+LARDER__CLONES static void distances(size_t n, const double *restrict f,
+                                     const double *restrict beta, const double *restrict lo,
+                                     const double *restrict hi, const double *ends,
+                                     double *restrict out) {
+    double low = ends[0], high = ends[1];
+    for (size_t i = 0; i < n; i++) {
+        double rise = f[i] - low, fall = high - f[i];
+        rise = beta[i] < hi[i] ? rise : INFINITY;
+        fall = beta[i] > lo[i] ? fall : INFINITY;
+        out[i] = rise < fall ? rise : fall;
     }
-    return found;
 }
 
-/* The few smallest to the front, where few are wanted of many: most are only looked at. */
-static size_t bring_few(larder__candidate *c, size_t n, size_t want) {
-    size_t few = 0;
-    for (size_t i = 0; i < n; i++) {
-        larder__candidate x = c[i];
-        size_t at = few < want ? few : want;
-        if (at == want && (at == 0 || !(x.key < c[at - 1].key)))
-            continue;
-        for (at -= at == want; at > 0 && x.key < c[at - 1].key; at--)
-            c[at] = c[at - 1];
-        c[at] = x;
-        few += few < want;
+/* Whoever has a row is not wanted. */
+static void leave_out(const bool *made, size_t n, double *out) {
+    for (size_t i = 0; i < n; i += 8) {
+        uint64_t some;
+        memcpy(&some, made + i, sizeof some);
+        for (size_t k = 0; some && k < 8; k++)
+            out[i + k] = made[i + k] ? INFINITY : out[i + k];
     }
-    return few;
+}
+
+/* Is any of sixteen below? Most are not, and looked at no further. */
+LARDER__CLONES static bool any_below(const double *far, double limit) {
+    int any = 0;
+    for (size_t i = 0; i < 16; i++)
+        any |= far[i] < limit;
+    return any;
+}
+
+/* Into its place among the first few, of which the last makes room. */
+static size_t keep_few(larder__candidate *c, size_t n, size_t want, larder__candidate x) {
+    size_t at = n < want ? n : want - 1;
+    for (; at > 0 && x.key < c[at - 1].key; at--)
+        c[at] = c[at - 1];
+    c[at] = x;
+    return n < want ? n + 1 : want;
+}
+
+/* The `want` nearest but one, into s->up. Most slots are only looked at where few are wanted. */
+static size_t list_unmade(solver *s, size_t but, size_t want) {
+    const larder__smo *m = &s->smo;
+    size_t found = 0;
+    double limit = want ? INFINITY : -INFINITY;
+    for (unsigned g = 0; g < m->groups; g++) {
+        const double ends[] = {m->lowest[g], m->highest[g]};
+        distances(m->n, m->f, m->beta, m->lo, m->hi, ends, s->far);
+        leave_out(m->made, m->n, s->far);
+        for (uint32_t i = 0; i < s->slots; i++) {
+            if (i % 16 == 0 && !any_below(s->far + i, limit)) {
+                i += 15;
+                continue;
+            }
+            bool member = m->groups == 1 || (m->in_group[g][i / 8] >> i % 8 & 1);
+            if (!(s->far[i] < limit) || i == but || !member)
+                continue;
+            larder__candidate x = {s->far[i], i};
+            if (want > FEW) {
+                s->up[found++] = x;
+                continue;
+            }
+            found = keep_few(s->up, found, want, x);
+            limit = found == want ? s->up[want - 1].key : limit;
+        }
+    }
+    return want > FEW ? larder__candidates_part(s->up, found, want) : found;
 }
 
 /* A step wants a row. Those who violate most are likely to be next; the more were wanted so far,
@@ -141,9 +190,8 @@ static void make_some(void *arg, size_t slot) {
     /* SGEMM wants many at once, the others a few. */
     bool many = s->kernel->engine == LARDER__ENGINE_DENSE && !s->kernel->direct && !s->precision.on;
     bool at_hand = s->conf->gram && !s->precision.on;
-    size_t n = 1, most = many ? BATCH : FEW, found = at_hand ? 0 : list_unmade(s, slot);
-    found = s->batch <= FEW ? bring_few(s->up, found, s->batch - 1)
-                            : larder__candidates_part(s->up, found, s->batch - 1);
+    size_t n = 1, most = many ? BATCH : s->qp->n > s->slots ? 2 * PIECE : FEW;
+    size_t found = at_hand ? 0 : list_unmade(s, slot, s->batch - 1);
     slots[0] = (uint32_t)slot;
     for (size_t i = 0; i < found; i++)
         slots[n++] = s->up[i].id;
@@ -162,7 +210,7 @@ static void copy_piece(void *arg, size_t piece, unsigned thread) {
             continue;
         bool fresh = i >= j->from && i < j->to;
         const float *row = larder__held_row(&s->held_rows, s->seated[i]);
-        float *to = s->smo.k + i * s->smo.stride;
+        float *to = larder__smo_row(&s->smo, i);
         for (size_t c = fresh ? 0 : j->from; c < (fresh ? s->slots : j->to); c++)
             to[c] = row[s->columns[c]];
     }
@@ -181,6 +229,8 @@ void larder__small_fill(solver *s, size_t from, size_t to) {
         s->columns[i] =
             s->rows ? s->held_rows.column[s->seated[i]] : larder__among_all(s, s->seated[i]);
     if (s->rows) {
+        for (size_t i = 0; i < s->slots; i++)
+            place_row(s, i);
         filling j = {.s = s, .from = from, .to = to};
         larder__team_run(s->conf->team, copy_piece, &j, (s->slots + FILL_ROWS - 1) / FILL_ROWS);
         s->out->times.kernel += larder__now() - start;

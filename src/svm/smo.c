@@ -57,7 +57,7 @@ static ends ends_any(const larder__smo *s, const uint8_t *members) {
 
 static partner partner_any(const larder__smo *s, const uint8_t *members, const ends *e) {
     partner p = {-1, NOBODY};
-    const float *k = s->k + (size_t)e->rise * s->stride;
+    const float *k = larder__smo_row(s, (size_t)e->rise);
     float own = s->diagonal[e->rise];
     for (size_t i = 0; i < s->n; i++) {
         float b = (float)(s->f[i] - e->lowest);
@@ -159,7 +159,7 @@ WIDE_TARGET static void advance_wide(larder__smo *s, double t, const float *rise
 
 WIDE_TARGET static partner partner_wide(const larder__smo *s, const uint8_t *members,
                                         const ends *e) {
-    const float *k = s->k + (size_t)e->rise * s->stride;
+    const float *k = larder__smo_row(s, (size_t)e->rise);
     __m512d from = _mm512_set1_pd(e->lowest);
     __m512 own = _mm512_set1_ps(s->diagonal[e->rise]), best = _mm512_set1_ps(-1);
     __m512i where = _mm512_set1_epi32(NOBODY), at = _mm512_setzero_si512();
@@ -213,7 +213,7 @@ static void mark(larder__smo *s, size_t i) {
 
 /* Along the pair until its minimum or a bound; a bound is hit exactly. */
 static double step(larder__smo *s, size_t i, size_t j) {
-    const float *k = s->k + i * s->stride;
+    const float *k = larder__smo_row(s, i);
     double eta = (double)s->diagonal[i] + (double)s->diagonal[j] - 2 * (double)k[j];
     double t = (s->f[j] - s->f[i]) / (eta > (double)flat ? eta : (double)flat);
     double rise = s->hi[i] - s->beta[i], fall = s->beta[j] - s->lo[j];
@@ -258,7 +258,8 @@ uint64_t larder__smo_run(larder__smo *s, double tolerance, double share, uint64_
             break;
         larder__smo_want(s, (size_t)best.fall);
         double t = step(s, (size_t)rise, (size_t)best.fall);
-        cpu.advance(s, t, s->k + (size_t)rise * s->stride, s->k + (size_t)best.fall * s->stride, e);
+        cpu.advance(s, t, larder__smo_row(s, (size_t)rise), larder__smo_row(s, (size_t)best.fall),
+                    e);
     }
     return done;
 }

@@ -19,9 +19,10 @@ enum {
 };
 
 typedef struct larder__smo {
-    size_t n;                   /* slots in use or not, a multiple of 16 */
-    unsigned groups;            /* 1 or 2 */
-    float *k;                   /* n rows, `stride` apart */
+    size_t n;        /* slots in use or not, a multiple of 16 */
+    unsigned groups; /* 1 or 2 */
+    float *k;        /* n rows, `stride` apart: slot i's is number place[i] */
+    uint32_t *place;
     size_t stride;              /* n and a line more: rows fall on different cache sets */
     double *f, *beta, *lo, *hi; /* a slot each; unused slots have lo = hi = beta = 0 */
     float *diagonal;
@@ -33,6 +34,9 @@ typedef struct larder__smo {
     void *make_arg;
 } larder__smo;
 
+static inline float *larder__smo_row(const larder__smo *s, size_t slot) {
+    return s->k + s->place[slot] * s->stride;
+}
 static inline void larder__smo_want(larder__smo *s, size_t slot) {
     if (s->made && !s->made[slot])
         s->make(s->make_arg, slot);

@@ -2,6 +2,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "svm/solver_state.h"
+#include "svm/svm_device.h"
+#include "svm/tiny.h"
 
 #include <math.h>
 #include <string.h>
@@ -336,9 +338,11 @@ static int go_exact(solver *s) {
 /* Doubles cost next to nothing here, and a small model's digits are looked at. Not where rows are
  * recorded or kept on purpose. */
 static bool is_small(const solver *s) {
-    enum { SMALL = 320, CHEAP = 800 /* numbers of all points */ };
-    bool cheap = s->kernel->engine == LARDER__ENGINE_GIVEN || s->all->n * s->kernel->dim <= CHEAP;
-    return s->conf->data && s->qp->n <= SMALL && cheap && !s->conf->enter && !s->conf->rows;
+    enum { CHEAP = 800 /* numbers of all points */ };
+    bool held = s->conf->exact && s->conf->exact->held;
+    bool cheap =
+        held || s->kernel->engine == LARDER__ENGINE_GIVEN || s->all->n * s->kernel->dim <= CHEAP;
+    return s->conf->data && s->qp->n <= LARDER__TINY && cheap && !s->conf->enter && !s->conf->rows;
 }
 
 /* Steps of two get nowhere: those of all free variables at once, which want doubles, may. Not where
@@ -387,6 +391,15 @@ static int stuck(solver *s, bool *out) {
     return 0;
 }
 
+/* Rounds on the device, until somebody should look. */
+static int run_device(solver *s, bool *done) {
+    bool moved;
+    *done = false;
+    int rc = larder__device_run(s->device, s->target, s->last_step, s->f, s->out, &moved);
+    s->out->rows_hit = larder__device_hits(s->device);
+    return rc < 0 || moved ? rc : stuck(s, done);
+}
+
 static int rounds(solver *s) {
     for (;;) {
         bool end;
@@ -405,6 +418,11 @@ static int rounds(solver *s) {
                 s->out->stopped = true;
                 return 0;
             }
+        }
+        if (s->device && !s->precision.on) {
+            if ((rc = run_device(s, &end)) < 0 || end)
+                return rc;
+            continue;
         }
         bool first = !s->begun;
         if ((rc = one_round(s, whole)) < 0)
@@ -489,6 +507,7 @@ static bool open_arrays(solver *s) {
         {&s->before, slots, sizeof *s->before},
         {&s->weight, slots, sizeof *s->weight},
         {&m->made, slots, sizeof *m->made},
+        {&m->place, slots, sizeof *m->place},
         {&m->f, slots, sizeof *m->f},
         {&m->beta, slots, sizeof *m->beta},
         {&m->lo, slots, sizeof *m->lo},
@@ -502,12 +521,14 @@ static bool open_arrays(solver *s) {
     if (!(s->zeroed = lay_out(parts, sizeof parts / sizeof *parts, true)))
         return false;
     memset(s->var, 0xff, slots * sizeof *s->var);
+    memset(m->place, 0xff, slots * sizeof *m->place);
     bool listened = s->conf->scores || (s->conf->rows && s->conf->rows->dist);
     if (listened && !(s->scores = larder__calloc(points + 16, sizeof *s->scores)))
         return false;
     m->stride = slots + 16;
     const part rows[] = {
         {&m->k, is_small(s) ? 0 : slots * m->stride, sizeof *m->k},
+        {&s->far, slots, sizeof *s->far},
         {&s->up, n, sizeof *s->up},
         {&s->low, n, sizeof *s->low},
         {&s->tile, (size_t)s->threads * LARDER__TILE_ROWS * slots, sizeof(double)},
@@ -516,12 +537,13 @@ static bool open_arrays(solver *s) {
 }
 
 static bool open_scratch(solver *s) {
-    size_t bytes = is_small(s) || s->conf->gram ? 64 : larder__kernel_scratch(s->kernel, s->slots);
+    bool bare = is_small(s) || s->conf->gram;
+    size_t bytes = bare ? 0 : larder__kernel_scratch(s->kernel, s->slots);
     s->scratch = larder__calloc(s->threads, sizeof *s->scratch);
     for (unsigned i = 0; s->scratch && i < s->threads; i++) {
         if (!(s->scratch[i] = larder__memalign(64, bytes + 64)))
             return false;
-        memset(s->scratch[i], 0, bytes + 64);
+        memset(s->scratch[i], 0, bare ? 0 : larder__kernel_zeroed(s->kernel));
     }
     return s->scratch != NULL;
 }
@@ -536,6 +558,8 @@ static bool will_be_as_seated(const solver *s) {
 
 static int open_rows(solver *s) {
     int rc = 0;
+    if (s->conf->device)
+        return 0;
     s->as_seated = will_be_as_seated(s);
     if (s->conf->gram) {
         s->left_rows = s->slots;
@@ -584,6 +608,7 @@ static int open_solver(solver *s) {
 }
 
 static void close_solver(solver *s) {
+    larder__device_end(&s->device);
     if (s->conf->rows)
         larder__held_close(&s->held_rows);
     larder__precision_close(s);
@@ -602,8 +627,11 @@ static void close_solver(solver *s) {
 
 int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *all,
                   const larder__solver_conf *conf, larder__solved *out) {
-    solver *s = larder__calloc(1, sizeof *s);
     *out = (larder__solved){0};
+    if (larder__tiny_solve(q, k, conf, out))
+        return 0;
+    *out = (larder__solved){.iterations = out->iterations};
+    solver *s = larder__calloc(1, sizeof *s);
     if (!s)
         return larder__fail(LARDER_E_NOMEM, "no memory to solve for %zu variables", q->n);
     s->qp = q, s->kernel = k, s->all = all, s->conf = conf, s->out = out;
@@ -617,10 +645,13 @@ int larder__solve(larder__qp *q, const larder__kernel *k, const larder__panel *a
             larder__kernel_diagonal(k, all, s->diagonal);
         if (is_small(s))
             rc = go_exact(s);
-        else if (q->knows_f)
-            memcpy(s->f, q->f, all->n * sizeof *s->f);
-        else
+        else if (conf->device)
+            rc = larder__device_begin(&s->device, conf->device, q, all->n, conf->device_of,
+                                      s->diagonal, q->knows_f ? q->f : s->f);
+        else if (!q->knows_f)
             begin_gradient(s);
+        if (q->knows_f && !s->precision.on)
+            memcpy(s->f, q->f, all->n * sizeof *s->f);
         if (rc == 0)
             rc = rounds(s);
         bring_back(s);

@@ -31,6 +31,7 @@ typedef struct larder__solved {
     double rho[2];         /* of each group: the multiplier of its sum */
     uint64_t rounds, iterations;
     uint64_t rows_asked, rows_made, values; /* entering rows; rows and values computed */
+    uint64_t rows_hit;                      /* of those asked, found in device memory */
     unsigned shrunk;                        /* how often points were left out */
     larder__solver_times times;
     bool stopped; /* by `watch` */
@@ -61,6 +62,10 @@ typedef struct larder__solver_conf {
     struct larder__kept_rows *rows;
     const struct larder__row_part *parts;
     size_t part_count;
+    /* NULL, or a GPU that has all points, of which `device_of` (NULL: same) are this problem's: it
+     * runs the rounds, as long as floats are enough. */
+    struct larder__svm_shared *device;
+    const uint32_t *device_of;
     /* Optional: what the solver asks for, see svm/access.h. */
     int (*leave)(void *arg, const uint32_t *points, const float *dist, size_t n);
     int (*enter)(void *arg, const uint32_t *points, size_t n);

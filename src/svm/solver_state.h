@@ -65,12 +65,14 @@ typedef struct larder__solver {
     uint32_t *seated;    /* points of slots */
     uint32_t *columns;   /* the same: where they lie in rows of more points */
     float *dist;
+    double *far;               /* a slot each: work */
     double *before, *weight;   /* beta when the round began; work */
     larder__panel left, right; /* some points, all points of the working set */
     larder__smo smo;
-    larder__held held_rows;         /* where rows are kept */
-    larder__shrunk shrunk;          /* where they are not */
-    struct larder__kept_rows *rows; /* conf's, as long as floats are enough */
+    larder__held held_rows;               /* where rows are kept */
+    larder__shrunk shrunk;                /* where they are not */
+    struct larder__kept_rows *rows;       /* conf's, as long as floats are enough */
+    struct larder__device_rounds *device; /* NULL: rounds are here */
     larder__precision precision;
     double sums[2];         /* of beta, a group each, as it was given */
     larder__gram_run *runs; /* of conf's gram: the points of this problem */
@@ -81,6 +83,7 @@ typedef struct larder__solver {
     size_t left_rows;       /* room of `left` */
     bool as_seated;         /* slot after slot, points are those of `all` */
     size_t batch;           /* rows of it to be made next */
+    uint32_t placed;        /* rows of it that have a place */
     double making;          /* seconds of its solution that went into rows */
     unsigned threads;
     size_t slots;       /* WS, or as many as there are variables */

@@ -3,6 +3,7 @@
 #include "base/sized.h"
 #include "base/spec.h"
 #include "plugins.h"
+#include "svm/svm_device.h"
 #include "svm/svm_train.h"
 
 #include <math.h>
@@ -75,6 +76,8 @@ int larder__svm_check(const larder_svm_data *d, const larder_svm_conf *c) {
     if (c->task < LARDER_SVM_C_SVC || c->task > LARDER_SVM_NU_SVR)
         return larder__fail(LARDER_E_ARGS, "the task is 0 to 4, not %d", (int)c->task);
     int rc = check_kernel(d, c);
+    if (rc == 0)
+        rc = larder__svm_device_check(c->device);
     if (rc < 0 || (rc = check_policy(c->policy)) < 0)
         return rc;
     if (d->list_start && !(c->task == LARDER_SVM_C_SVC && c->one_vs_all))

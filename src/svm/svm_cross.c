@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "svm/calibrate.h"
 #include "svm/folds.h"
+#include "svm/svm_device.h"
 #include "svm/svm_predict.h"
 
 #include <math.h>
@@ -36,13 +37,17 @@ static int one_fold(const crossing *c, larder__svm_session *all, const larder__f
                     size_t fold, uint32_t *others) {
     larder_svm_model *m = NULL;
     size_t at = f->start[fold], n = f->start[fold + 1] - at;
+    larder__svm_device *device = NULL;
     int rc = train_others(c, all, f, fold, others, &m);
+    if (rc == 0)
+        rc = larder__svm_device_for(&device, c->conf->device,
+                                    m->kernel.type != LARDER_SVM_PRECOMPUTED);
     double *values = m ? larder__malloc((n * m->values + 1) * sizeof *values) : NULL;
     if (rc == 0 && !values)
         rc = larder__fail(LARDER_E_NOMEM, "no memory for %zu values", n);
     if (rc == 0)
         rc = all ? larder__svm_session_decide(all, m, f->row + at, n, c->team, values)
-                 : larder__svm_decide(m, c->data, f->row + at, n, c->team, values);
+                 : larder__svm_decide(m, c->data, f->row + at, n, device, c->team, values);
     if (rc == 0)
         rc = c->tell(c->arg, m, f, at, n, values);
     larder__free(values);

@@ -102,7 +102,9 @@ static void close_gamma(one_gamma *o, larder_svm_stats *stats) {
     stats->rows = o->stats.rows;
     stats->values += o->stats.values;
     stats->kernel_seconds += o->stats.kernel_seconds;
+    stats->start_seconds = o->stats.start_seconds;
     snprintf(stats->engine, sizeof stats->engine, "%s", o->stats.engine);
+    snprintf(stats->device, sizeof stats->device, "%s", o->stats.device);
     o->stats = (larder_svm_stats){0};
 }
 

@@ -1,9 +1,11 @@
 #include "svm/svm_predict.h"
 
+#include "base/clones.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "svm/calibrate.h"
 #include "svm/near_border.h"
+#include "svm/svm_device.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,6 +16,8 @@ enum {
     COLUMNS = 8,                           /* a cache line of sums */
     GO_THREADED = 1 << 22                  /* kernel values */
 };
+
+static const double least = 1e-37; /* below, exponentials of floats are zero */
 
 typedef struct deciding {
     const larder_svm_model *m;
@@ -51,19 +55,20 @@ static bool is_paired(const larder_svm_model *m) {
     return larder__task_has_classes(m->task) && !m->one_vs_all;
 }
 
-/* Decision values of a few columns from c on, which lie side by side in the sums. */
-static void put_together(const deciding *d, const double *sums, size_t c, size_t n, double *out) {
+/* Decision values of a few columns, whose sums lie side by side. */
+static void put_together(const deciding *d, const double *sums, size_t stride, size_t n,
+                         double *out) {
     const larder_svm_model *m = d->m;
     if (!is_paired(m)) {
         for (size_t v = 0; v < m->values; v++)
             for (size_t i = 0; i < n; i++)
-                out[i * m->values + v] = sums[v * LARDER__TILE + c + i];
+                out[i * m->values + v] = sums[v * stride + i];
         return;
     }
     for (size_t a = 0; a < m->classes; a++)
         for (size_t b = a + 1; b < m->classes; b++, out++) {
-            const double *x = sums + (a * m->coefs + b - 1) * LARDER__TILE + c;
-            const double *y = sums + (b * m->coefs + a) * LARDER__TILE + c;
+            const double *x = sums + (a * m->coefs + b - 1) * stride;
+            const double *y = sums + (b * m->coefs + a) * stride;
             for (size_t i = 0; i < n; i++)
                 out[i * m->values] = x[i] + y[i];
         }
@@ -80,14 +85,48 @@ static void gather(const deciding *d, size_t s, size_t to, size_t c0, size_t c1,
     }
 }
 
+/* RBF values are off by a share of themselves: a row far from all vectors is off by next to
+ * nothing, however its decision values are. So the largest value of each row is kept. */
+LARDER__CLONES static void see_most(float *restrict most, const float *restrict tile, size_t rows,
+                                    size_t n) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < n; i++)
+            most[i] = most[i] > tile[r * STRIDE + i] ? most[i] : tile[r * STRIDE + i];
+}
+
+/* From the sums of columns c0..c1, `stride` from one line to the next. `most`: the largest value of
+ * each, or NULL. */
+static void settle(const deciding *d, const double *sums, size_t stride, size_t c0, size_t c1,
+                   const float *most) {
+    size_t values = d->m->values;
+    for (size_t c = c0; c < c1; c++) {
+        double *out = d->out + c * values;
+        size_t row = d->ids ? d->ids[c] : c;
+        double norm = (double)(d->by ? d->by->norm[d->by->place[row]] : d->rows.norm[c]);
+        double error = larder__border_error(&d->border, d->data, row, norm);
+        if (most)
+            error = error * (double)most[c - c0] + least;
+        if ((c - c0) % COLUMNS == 0)
+            put_together(d, sums + (c - c0), stride, c1 - c < COLUMNS ? c1 - c : COLUMNS, out);
+        for (size_t v = 0; v < values; v++) {
+            double off = error * d->border.spread[v];
+            out[v] -= d->m->rho[v];
+            if (larder__border_doubts(&d->border, off, out[v]))
+                out[v] = larder__border_exact(&d->border, v, d->data, row);
+        }
+    }
+}
+
 static void decide_tile(void *arg, size_t piece, unsigned thread) {
     deciding *d = arg;
-    size_t c0 = piece * LARDER__TILE, c1 = c0 + LARDER__TILE, values = d->m->values;
+    size_t c0 = piece * LARDER__TILE, c1 = c0 + LARDER__TILE;
     c1 = c1 < d->n ? c1 : d->n;
     size_t n = c1 - c0;
     float *tile = (float *)d->scratch[thread] + d->engine_bytes / sizeof(float);
     double *sums = (double *)(void *)(tile + d->step * STRIDE);
     memset(sums, 0, d->sum_count * sizeof *sums);
+    float most[LARDER__TILE] = {0};
+    bool fades = d->m->kernel.type == LARDER_SVM_RBF;
     size_t vectors = d->m->vectors->rows;
     for (size_t s = 0; s < vectors; s += d->step) {
         size_t to = s + d->step < vectors ? s + d->step : vectors;
@@ -97,22 +136,59 @@ static void decide_tile(void *arg, size_t piece, unsigned thread) {
             larder__kernel_block(d->kernel, &d->vectors, s, to, &d->rows, c0, c1, tile, STRIDE,
                                  d->scratch[thread]);
         deal(d, s, to, tile, sums, n);
+        if (fades)
+            see_most(most, tile, to - s, n);
     }
-    for (size_t c = c0; c < c1; c++) {
-        double *out = d->out + c * values;
-        size_t row = d->ids ? d->ids[c] : c;
-        double norm = (double)(d->by ? d->by->norm[d->by->place[row]] : d->rows.norm[c]);
-        double error = larder__border_error(&d->border, d->data, row, norm);
-        if ((c - c0) % COLUMNS == 0)
-            put_together(d, sums, c - c0, c1 - c < COLUMNS ? c1 - c : COLUMNS, out);
-        for (size_t v = 0; v < values; v++) {
-            double off = error * d->border.spread[v];
-            out[v] -= d->m->rho[v];
-            if (larder__border_doubts(&d->border, off, out[v]))
-                out[v] = larder__border_exact(&d->border, v, d->data, row);
-        }
-    }
+    settle(d, sums, LARDER__TILE, c0, c1, fades ? most : NULL);
 }
+
+/* ---- on a device ----------------------------------------------------------------------------- */
+
+typedef struct chunk { /* rows whose sums have come back */
+    const deciding *d;
+    const double *sums;
+    size_t from, to, stride;
+} chunk;
+
+static void settle_tile(void *arg, size_t piece, unsigned thread) {
+    const chunk *k = arg;
+    (void)thread;
+    size_t c0 = k->from + piece * LARDER__TILE, c1 = c0 + LARDER__TILE;
+    settle(k->d, k->sums + (c0 - k->from), k->stride, c0, c1 < k->to ? c1 : k->to, NULL);
+}
+
+static double most_norm(const deciding *d);
+
+static int decide_there(deciding *d, larder__svm_device *device, larder__team *team) {
+    const larder_svm_model *m = d->m;
+    size_t classes = is_paired(m) ? m->classes : 1;
+    larder__device_decide *there = NULL;
+    d->vectors.norm = larder__calloc(m->vectors->rows + 1, sizeof *d->vectors.norm);
+    d->rows.norm = larder__calloc(d->n + 1, sizeof *d->rows.norm);
+    if (!d->vectors.norm || !d->rows.norm)
+        return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", d->n);
+    int rc = larder__device_decide_open(&there, device, d->kernel, m, d->data, d->ids, d->n,
+                                        classes, d->vectors.norm, d->rows.norm);
+    if (rc < 0)
+        return rc;
+    size_t step = larder__device_decide_step(there);
+    double *sums = larder__malloc(classes * m->coefs * step * sizeof *sums + 1);
+    rc = sums ? larder__border_open(&d->border, m, d->kernel, most_norm(d))
+              : larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", d->n);
+    for (size_t from = 0; rc == 0 && from < d->n; from += step) {
+        chunk k = {d, sums, from, from + step < d->n ? from + step : d->n, step};
+        rc = larder__device_decide_sums(there, k.from, k.to, sums);
+        if (rc == 0)
+            larder__team_run(team, settle_tile, &k,
+                             (k.to - k.from + LARDER__TILE - 1) / LARDER__TILE);
+    }
+    larder__border_close(&d->border);
+    larder__device_decide_close(&there);
+    larder__free(sums);
+    return rc;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static int check_serials(const larder_svm_model *m, const larder_svm_data *data) {
     if (m->kernel.type != LARDER_SVM_PRECOMPUTED)
@@ -154,7 +230,7 @@ static int deal_classes(deciding *d) {
     return 0;
 }
 
-static int open_panels(deciding *d, larder__kernel *kernel) {
+static int open_panels(deciding *d, larder__kernel *kernel, bool there) {
     const larder_svm_model *m = d->m;
     size_t most = m->vectors->rows > d->n ? m->vectors->rows : d->n;
     uint32_t *all = larder__malloc((most + 1) * sizeof *all);
@@ -165,6 +241,10 @@ static int open_panels(deciding *d, larder__kernel *kernel) {
     int rc = larder__kernel_open(kernel, &m->kernel, m->vectors, d->data, LARDER__ENGINE_AUTO);
     kernel->flipped = true;
     d->kernel = kernel;
+    if (there) { /* the points are laid out on the device */
+        larder__free(all);
+        return rc;
+    }
     if (rc == 0)
         rc = larder__panel_fill(&d->vectors, kernel, m->vectors, all, m->vectors->rows);
     if (rc == 0)
@@ -219,7 +299,7 @@ static bool is_empty(const larder_svm_model *m, size_t n, double *out) {
 }
 
 int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, const uint32_t *rows,
-                       size_t n, larder__team *team, double *out) {
+                       size_t n, larder__svm_device *device, larder__team *team, double *out) {
     deciding d = {.m = m, .data = data, .ids = rows, .n = n, .out = out};
     larder__kernel kernel = {0};
     if (is_empty(m, n, out))
@@ -228,9 +308,9 @@ int larder__svm_decide(const larder_svm_model *m, const larder_svm_data *data, c
     if (rc == 0 && larder__linear_fits(m, data))
         return larder__linear_decide(m, data, rows, n, team, out);
     if (rc == 0)
-        rc = open_panels(&d, &kernel);
+        rc = open_panels(&d, &kernel, device != NULL);
     if (rc == 0)
-        rc = decide(&d, team);
+        rc = device ? decide_there(&d, device, team) : decide(&d, team);
     larder__panel_free(&d.vectors);
     larder__panel_free(&d.rows);
     larder__kernel_close(&kernel);
@@ -283,12 +363,13 @@ double larder__svm_label(const larder_svm_model *m, const double *values) {
     return m->label[best];
 }
 
-static int with_team(const larder_svm_model *m, const larder_svm_data *data, double *out) {
+static int with_team(const larder_svm_model *m, const larder_svm_data *data,
+                     larder__svm_device *device, double *out) {
     larder__team *team = NULL;
     bool large = (double)data->rows * (double)larder__model_vectors(m) > GO_THREADED;
     int rc = larder__team_open(&team, large ? 0 : 1);
     if (rc == 0)
-        rc = larder__svm_decide(m, data, NULL, data->rows, team, out);
+        rc = larder__svm_decide(m, data, NULL, data->rows, device, team, out);
     larder__team_close(&team);
     return rc;
 }
@@ -330,8 +411,21 @@ int larder__svm_probable(const larder_svm_model *m, const double *values, double
     return 0;
 }
 
+static bool wants_device(const larder_svm_model *m) {
+    return m->kernel.type != LARDER_SVM_PRECOMPUTED;
+}
+
 int larder_svm_predict(const larder_svm_model *m, const larder_svm_data *data, double *labels,
                        double *values, double *probabilities) {
+    return larder_svm_predict_on(m, data, NULL, labels, values, probabilities);
+}
+
+int larder_svm_predict_on(const larder_svm_model *m, const larder_svm_data *data, const char *on,
+                          double *labels, double *values, double *probabilities) {
+    larder__svm_device *device = NULL;
+    int rc = larder__svm_device_for(&device, on, wants_device(m));
+    if (rc < 0)
+        return rc;
     if (probabilities && (!m->prob_a || !larder__task_has_classes(m->task) || m->one_vs_all))
         return larder__fail(LARDER_E_STATE,
                             "the model has no probabilities of classes; train it with -b 1");
@@ -339,7 +433,10 @@ int larder_svm_predict(const larder_svm_model *m, const larder_svm_data *data, d
     if (!values && !own)
         return larder__fail(LARDER_E_NOMEM, "no memory to predict %zu rows", data->rows);
     const double *at = values ? values : own;
-    int rc = with_team(m, data, values ? values : own);
+    rc = with_team(m, data, device, values ? values : own);
+    if (rc < 0 && device && on &&
+        strcmp(on, "auto") == 0) /* the GPU has too little room, perhaps */
+        rc = with_team(m, data, NULL, values ? values : own);
     for (size_t i = 0; rc == 0 && i < data->rows; i++, at += m->values) {
         double label = 0;
         if (probabilities)

@@ -6,9 +6,10 @@
 #include "svm/model.h"
 #include "svm/team.h"
 
-/* out: n x values, of these rows (NULL: all of the data). */
+/* out: n x values, of these rows (NULL: all of the data), on the device where there is one. */
+struct larder__svm_device;
 int larder__svm_decide(const larder_svm_model *, const larder_svm_data *, const uint32_t *rows,
-                       size_t n, larder__team *, double *out);
+                       size_t n, struct larder__svm_device *, larder__team *, double *out);
 /* The same from values that lie at hand, for data whose rows have a place in them; where the task
  * has classes, of values no more than the sign is made sure of. */
 typedef struct larder__decided_by {

@@ -27,12 +27,14 @@ static void solve_piece(void *arg, size_t piece, unsigned thread) {
         larder__session_solve(p->t, piece, p->a[piece], p->b[piece], p->alone[thread]);
 }
 
-/* Many small problems: threads gain more from one each than inside one. */
+/* Many small problems: threads gain more from one each than inside one. Not if all are tiny, which
+ * takes no longer than a thread's start. */
 static bool side_by_side(const trainer *t) {
     unsigned threads = larder__team_threads(t->team);
-    return threads > 1 && t->functions >= 4 * (size_t)threads && !t->keeps &&
-           larder__task_has_classes(t->conf->task) && !t->conf->one_vs_all && !t->log &&
-           !t->conf->checkpoint;
+    bool many = t->shared ? t->functions > 1 && t->shared->values
+                          : t->functions >= 4 * (size_t)threads && !t->keeps;
+    return threads > 1 && many && !t->exact.held && larder__task_has_classes(t->conf->task) &&
+           !t->conf->one_vs_all && !t->log && !t->conf->checkpoint;
 }
 
 static int solve_side_by_side(trainer *t) {
@@ -115,8 +117,7 @@ static int open_trainer(trainer *t) {
     if (rc == 0)
         rc = larder__kernel_open(&t->kernel, &k, t->data, NULL, LARDER__ENGINE_AUTO);
     if (rc == 0)
-        rc = larder__panel_fill(&t->panel, &t->kernel, t->data, t->samples.point_row,
-                                t->samples.points);
+        rc = larder__session_points(t);
     if (rc < 0)
         return rc;
     bool named = larder__task_has_classes(t->conf->task);
@@ -134,6 +135,7 @@ static void close_layout(trainer *t) {
     larder__free(t->cell);
     larder__free(t->cell_start);
     larder__kept_rows_close(&t->kept);
+    larder__svm_shared_close(&t->shared);
     larder__gram_close(&t->gram);
     larder__exact_close(&t->exact);
     larder__panel_free(&t->panel);
@@ -210,7 +212,7 @@ int larder__svm_session_folds(larder__svm_session **out, const larder_svm_data *
     t->data = data, t->rows = rows, t->n = n, t->team = team;
     t->folds = folds, t->fold_of_row = fold_of_row;
     int rc = open_session(out, t, stats, conf);
-    if (rc == 0 && !t->kept && !t->gram.k) /* nothing to share */
+    if (rc == 0 && !t->kept && !t->gram.k && !t->shared) /* nothing to share */
         larder__svm_session_close(out);
     return rc;
 }
@@ -240,7 +242,8 @@ int larder__svm_session_fork(larder__svm_session **out, const larder__svm_sessio
 int larder__svm_session_decide(const larder__svm_session *t, const larder_svm_model *m,
                                const uint32_t *rows, size_t n, larder__team *team, double *out) {
     if (!t->gram.k || t->rows || m->kernel.type == LARDER_SVM_LINEAR)
-        return larder__svm_decide(m, t->data, rows, n, team, out);
+        return larder__svm_decide(m, t->data, rows, n, t->shared ? t->shared->device : NULL, team,
+                                  out);
     larder__decided_by by = {&t->gram, t->samples.sample_of, t->panel.norm};
     return larder__svm_decide_by(m, &t->kernel, t->data, rows, n, &by, team, out);
 }

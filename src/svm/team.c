@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 typedef struct helper {
     larder__team *team;
@@ -22,6 +21,8 @@ struct larder__team {
     pthread_cond_t begin, end;
     size_t started; /* helpers with a thread */
     unsigned threads;
+    bool called; /* helpers */
+    double opened;
     bool patient;           /* there is a core for each thread: a short wait may be awake */
     _Atomic uint64_t run;   /* its number, whether it is over, and how many helpers are in it */
     _Atomic bool leave;     /* set under the lock */
@@ -123,18 +124,24 @@ int larder__team_open(larder__team **out, unsigned threads) {
     pthread_cond_init(&t->end, NULL);
     t->threads = threads;
     t->patient = threads <= there;
+    t->opened = larder__now();
     atomic_store(&t->run, OVER);
-    for (unsigned i = 1; i < threads; i++) {
+    return 0;
+}
+
+/* Starting a helper takes longer than many a small set, so they come after some time of work. Where
+ * the system has none to give, there are fewer. */
+static const double alone_seconds = 500e-6;
+
+static void call_helpers(larder__team *t) {
+    for (unsigned i = 1; i < t->threads; i++) {
         helper *h = &t->helpers[t->started];
         *h = (helper){.team = t, .number = i};
-        int err = pthread_create(&h->thread, NULL, help, h);
-        if (err) {
-            larder__team_close(out);
-            return larder__fail(LARDER_E_IO, "cannot start thread %u: %s", i, strerror(err));
-        }
+        if (pthread_create(&h->thread, NULL, help, h) != 0)
+            break;
         t->started++;
     }
-    return 0;
+    t->called = true;
 }
 
 void larder__team_close(larder__team **team) {
@@ -156,10 +163,23 @@ void larder__team_close(larder__team **team) {
 
 unsigned larder__team_threads(const larder__team *t) { return t->threads; }
 
+/* Pieces until helpers are worth calling, or all. */
+static void begin_alone(larder__team *t) {
+    while (larder__now() - t->opened < alone_seconds) {
+        size_t piece = atomic_fetch_add(&t->next, 1);
+        if (piece >= t->pieces)
+            return;
+        t->work(t->arg, piece, 0);
+    }
+    call_helpers(t);
+}
+
 void larder__team_run(larder__team *t, larder__piece_fn *work, void *arg, size_t pieces) {
-    bool alone = t->started == 0 || pieces < 2;
     t->work = work, t->arg = arg, t->pieces = pieces;
     atomic_store(&t->next, 0);
+    if (t->threads > 1 && pieces > 1 && !t->called)
+        begin_alone(t);
+    bool alone = t->started == 0 || pieces < 2;
     if (!alone) {
         uint64_t number = number_of(atomic_load(&t->run)) + 1;
         pthread_mutex_lock(&t->lock);

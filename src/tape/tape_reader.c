@@ -4,10 +4,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
 /* Arrays grow by halves, and a record never asks for more than its block could hold, so that a
  * file of a kilobyte cannot make us ask for gigabytes. */
@@ -511,11 +509,5 @@ void larder__tape_free(larder__tape *t) {
 }
 
 bool larder__tape_probe(const char *path) {
-    char head[8];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0)
-        return false;
-    bool is = read(fd, head, sizeof head) == 8 && memcmp(head, LARDER__TAPE_MAGIC, 8) == 0;
-    close(fd);
-    return is;
+    return larder__file_begins(path, LARDER__TAPE_MAGIC, 8);
 }

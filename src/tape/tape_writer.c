@@ -378,7 +378,9 @@ static int take_file(larder__tape_writer *t) {
                             "%s: another loader records there; %%p in the name stands for the "
                             "process, %%r for the rank",
                             t->path);
-    ssize_t got = pread(t->fd, head, 8, 0);
+    ssize_t got = larder__read_some(t->fd, head, 8);
+    if (lseek(t->fd, 0, SEEK_SET) != 0)
+        return fail_errno(t->path, "cannot be read");
     if (got != 0 && (got < 8 || memcmp(head, LARDER__TAPE_MAGIC, 8) != 0))
         return larder__fail(LARDER_E_ARGS,
                             "%s: is there and is no record of larder; it is left alone", t->path);

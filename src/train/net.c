@@ -21,7 +21,7 @@ struct larder__net {
     float *columns;
 };
 
-/* ---- the two nets ---------------------------------------------------------------------------- */
+/* ---- the three nets -------------------------------------------------------------------------- */
 
 static int add(larder__net *net, larder__layer_kind kind, uint32_t out, bool relu) {
     larder_shape in = net->layers ? net->layer[net->layers - 1].out : net->conf.shape;
@@ -31,6 +31,11 @@ static int add(larder__net *net, larder__layer_kind kind, uint32_t out, bool rel
     if (rc == 0)
         net->layers++;
     return rc;
+}
+
+static int plan_thin(larder__net *net) {
+    int rc = add(net, LARDER__DENSE, 32, true);
+    return rc < 0 ? rc : add(net, LARDER__DENSE, net->conf.classes, false);
 }
 
 static int plan_mlp(larder__net *net) {
@@ -57,7 +62,7 @@ static const struct {
     const char *name;
     int (*plan)(larder__net *);
     double rate;
-} kinds[] = {{"mlp", plan_mlp, 0.05}, {"cnn", plan_cnn, 0.05}};
+} kinds[] = {{"thin", plan_thin, 0.05}, {"mlp", plan_mlp, 0.05}, {"cnn", plan_cnn, 0.05}};
 
 double larder__net_rate(const char *kind) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -70,7 +75,7 @@ static int plan(larder__net *net) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(net->conf.kind, kinds[i].name) == 0)
             return kinds[i].plan(net);
-    return larder__fail(LARDER_E_ARGS, "there is no net '%s'; there are mlp and cnn",
+    return larder__fail(LARDER_E_ARGS, "there is no net '%s'; there are thin, mlp and cnn",
                         net->conf.kind);
 }
 

@@ -9,7 +9,7 @@
 typedef struct larder__net larder__net;
 
 typedef struct larder__net_conf {
-    const char *kind;   /* "mlp" or "cnn" */
+    const char *kind;   /* "thin", "mlp" or "cnn" */
     larder_shape shape; /* of one sample, f32 NCHW */
     uint32_t classes;
     size_t batch;   /* the most samples of one call */

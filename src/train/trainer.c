@@ -461,6 +461,13 @@ static uint64_t batches_of(const larder__trainer *t) {
     return larder_loader_about(t->train, &about) < 0 ? 0 : about.batches;
 }
 
+/* A slower device's step: the batch is held as long as that would hold it. */
+static void keep_pace(const larder__trainer *t, const larder_batch *b, double came) {
+    double until = came + t->conf.pace * (double)b->n / (double)t->conf.batch;
+    if (until > larder__now())
+        larder__sleep_until(until);
+}
+
 /* 0 at the end of the epoch, LARDER_END if there was none to begin. */
 static int train_epoch(larder__trainer *t, pass *p, larder__epoch *out) {
     for (;;) {
@@ -476,7 +483,9 @@ static int train_epoch(larder__trainer *t, pass *p, larder__epoch *out) {
             return rc < 0 ? rc : 0;
         if (p->batch == 0)
             p->batches = batches_of(t);
-        rc = learn(t, p, b);
+        double came = larder__now();
+        if ((rc = learn(t, p, b)) == 0)
+            keep_pace(t, b, came);
         int done = larder_loader_done(t->train, b);
         if (rc < 0 || done < 0)
             return rc < 0 ? rc : done;

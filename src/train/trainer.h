@@ -36,6 +36,7 @@ typedef struct larder__trainer_conf {
     uint64_t seed, epochs; /* at least 1 epoch */
     double rate;           /* first learning rate; falls linearly to 0; 0: the net's own */
     double decay;          /* of weights */
+    double pace;           /* seconds that a whole batch takes at least, slept; 0: as it comes */
     uint32_t threads;      /* of the loader; 0: as many as cores */
     uint32_t inflight;     /* as in larder_loader_conf */
     uint32_t ahead;

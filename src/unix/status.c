@@ -80,7 +80,7 @@ int larder__status_write(const larder__status_conf *c, larder_writer *w) {
     if (!to)
         return larder__fail(LARDER_E_NOMEM, "no memory for a status");
     larder__json j = {.to = to};
-    larder__json_open(&j, NULL, '{');
+    larder__json_begin(&j);
     larder__json_text(&j, "version", LARDER_VERSION);
     larder__json_f64(&j, "uptime_seconds", c->uptime);
     larder__json_u64(&j, "cache_bytes", c->cache);

@@ -74,7 +74,10 @@ void failing_arm(size_t which, unsigned at) {
 
 bool failing_did(void) { return atomic_load(&failed); }
 
-void failing_interrupt(unsigned n) { atomic_store(&every, n); }
+void failing_interrupt(unsigned n) {
+    atomic_store(&interruptible, n); /* the first one gets half of its bytes */
+    atomic_store(&every, n);
+}
 
 static bool fails(size_t which) {
     if (atomic_load(&armed) != which || atomic_fetch_sub(&left, 1) != 1)

@@ -1,13 +1,12 @@
-/* Loaders of many kinds while one of their allocations or calls to the system fails: opened,
- * trained through, saved and restored, they go on or end with a sentence, and leak nothing. The
+/* Loaders of many kinds while one of their allocations or calls to the system fails. The
  * tables of stages and sources that make no sense stand here too: refused with a sentence. */
 #include "array_kit.h"
 #include "check.h"
-#include "failing_calls.h"
+#include "failing_loader.h"
 #include "loader_kit.h"
 #include "pack_kit.h"
+#include "tar_maker.h"
 
-#include "base/mem.h"
 #include "source/source.h"
 #include "stage/pipeline.h"
 
@@ -18,6 +17,23 @@
 
 static char root[256];
 static size_t pictures;
+
+/* Pictures that any build decodes, each with a class. */
+static void write_shard(const char *path) {
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    for (int i = 0; i < 12; i++) {
+        char key[16], class[8], picture[11 + 192];
+        memset(picture, i * 9, sizeof picture);
+        memcpy(picture, "P6 8 8 255\n", 11);
+        snprintf(key, sizeof key, "%03d.ppm", i);
+        tar_put(f, '0', key, picture, sizeof picture);
+        snprintf(key, sizeof key, "%03d.cls", i);
+        tar_put(f, '0', key, class, (size_t)snprintf(class, sizeof class, "%d", i % 3));
+    }
+    tar_put_end(f);
+    assert_int_equal(fclose(f), 0);
+}
 
 static int set_up(void **state) {
     (void)state;
@@ -31,8 +47,14 @@ static int set_up(void **state) {
     kit_npy(path, "|u1", "(12, 4, 4, 3)", 12 * 48);
     snprintf(path, sizeof path, "%s/y.npy", root);
     kit_npy_of(path, "<i8", "(12,)", (const int64_t[12]){0, 1, 2, 1}, 96);
+    snprintf(path, sizeof path, "%s/z.npy", root);
+    kit_npy(path, "<f8", "(12, 2)", 12 * 16);
+    snprintf(path, sizeof path, "%s/w.npy", root);
+    kit_npy(path, "<u2", "(100,)", 200);
     snprintf(path, sizeof path, "%s/t.csv", root);
     check_write(path, csv, sizeof csv - 1);
+    snprintf(path, sizeof path, "%s/shard.tar", root);
+    write_shard(path);
     return 0;
 }
 
@@ -74,74 +96,6 @@ static larder_loader_conf conf_of(const subject *s, char text[2][600]) {
     return c;
 }
 
-/* Some batches with losses and embeddings, an end of an epoch, a state. */
-static int train(larder_loader *l, int batches, void **state, size_t *size) {
-    const larder_batch *b;
-    int rc = 0;
-    for (int i = 0; rc >= 0 && i < batches; i++) {
-        rc = larder_loader_next(l, &b);
-        if (rc == LARDER_END || rc < 0)
-            break;
-        if (rc == LARDER_END_EPOCH) {
-            rc = larder_loader_validate(l, 0.5);
-            continue;
-        }
-        float loss[8], embeddings[8 * 4];
-        for (size_t r = 0; r < b->n; r++)
-            loss[r] = (float)(b->served[r] % 7);
-        for (size_t k = 0; k < 8 * 4; k++)
-            embeddings[k] = (float)(k * 5 % 9);
-        larder_feedback f = {.size = sizeof f, .loss = loss, .embeddings = embeddings, .dim = 4};
-        rc = larder_loader_report(l, b, &f);
-        if (larder_loader_done(l, b) < 0)
-            rc = rc < 0 ? rc : LARDER_E_STATE;
-    }
-    if (rc >= 0 && state)
-        rc = larder_loader_save(l, LARDER_STATE, state, size);
-    return rc;
-}
-
-static int live(const larder_loader_conf *c) {
-    larder_loader *l = NULL, *again = NULL;
-    void *state = NULL;
-    size_t size = 0;
-    int rc = larder_loader_open(&l, c);
-    if (rc == 0)
-        rc = train(l, 5, &state, &size);
-    if (rc >= 0)
-        rc = larder_loader_open(&again, c);
-    if (rc >= 0)
-        rc = larder_loader_restore(again, LARDER_STATE, state, size);
-    if (rc >= 0)
-        rc = train(again, 20, NULL, NULL);
-    larder_free(state);
-    larder_loader_close(&l);
-    larder_loader_close(&again);
-    return rc;
-}
-
-/* The first two of each call to the system, one at a time. */
-static void fail_calls(const larder_loader_conf *c) {
-    for (size_t which = 0; which < failing_count(); which++) {
-        bool failed = true;
-        for (unsigned at = 1; failed && at <= 2; at++) {
-            failing_arm(which, at);
-            int rc = live(c);
-            failed = failing_did();
-            failing_arm(0, 0);
-            if (rc < 0 && larder_errmsg()[0] == '\0')
-                fail_msg("%s, %s: no sentence when %s fails for the %u. time", c->source, c->recipe,
-                         failing_name(which), at);
-        }
-    }
-    failing_interrupt(3);
-    int rc = live(c);
-    failing_interrupt(0);
-    if (rc < 0)
-        fail_msg("%s, %s: signals disturb it: %s", c->source, c->recipe, larder_errmsg());
-}
-
-/* One by one at first, then wider and wider apart. */
 static void loaders_go_on_or_end(void **unused) {
     (void)unused;
     static const char raw[] = "mem:?n=40&h=8&w=8&c=3&classes=3";
@@ -158,6 +112,12 @@ static void loaders_go_on_or_end(void **unused) {
         {raw, "stream:block=4", "80%", NULL, NULL},
         {raw, "minio", "disk:@/disk?budget=1MiB", NULL, NULL},
         {"npy:@/x.npy?labels=@/y.npy", "lru", "30%", NULL, NULL},
+        {"npy:@/x.npy?labels=@/z.npy", "lru", "30%", NULL, NULL},
+        {"window:length=8,stride=3:npy:@/w.npy", "minio", "30%", NULL, NULL},
+        {"csv:@/t.csv?target=label", "minio", "50%", NULL, NULL},
+        {"csv:@/t.csv?target=x", "lru", "50%", NULL, "name"},
+        {"mix:1*npy:@/x.npy,3*npy:@/x.npy", "lru", "30%", NULL, NULL},
+        {"tar:@/shard.tar", "lru", "30%", KIT_PIXELS, NULL},
         {files, "minio", "40%:40/30/30", "rrc:size=8|flip", NULL},
         {files, "minio:shrink=16", "40%", "rrc:size=8|flip", NULL},
         {files, "lru", "40%", "resize:h=8,w=8|jitter:brightness=0.2|randaugment|erase", NULL},
@@ -167,21 +127,7 @@ static void loaders_go_on_or_end(void **unused) {
         larder_loader_conf c = conf_of(&all[k], text);
         if (all[k].source == files && !pictures)
             continue;
-        int rc = live(&c);
-        if (rc < 0)
-            fail_msg("%s, %s: %s", all[k].source, all[k].recipe, larder_errmsg());
-        bool failed = true;
-        uint64_t at = 1;
-        for (int i = 0; failed && i < 150; i++, at += 1 + (i > 90 ? at / 12 : 0)) {
-            larder__mem_fail_at(at, 0);
-            rc = live(&c);
-            failed = larder__mem_failed();
-            larder__mem_fail_at(0, 0);
-            if (rc < 0 && larder_errmsg()[0] == '\0')
-                fail_msg("%s, %s: no sentence when allocation %llu fails", all[k].source,
-                         all[k].recipe, (unsigned long long)at);
-        }
-        fail_calls(&c);
+        goes_on_or_ends(&c);
     }
 }
 
@@ -304,10 +250,122 @@ static void wrong_sources_are_refused(void **unused) {
     }
 }
 
+static void loader_refused(const larder_loader_conf *c, int code, const char *why) {
+    larder_loader *l = NULL;
+    int rc = larder_loader_open(&l, c);
+    if (rc != code || !strstr(larder_errmsg(), why))
+        fail_msg("%d and not %d: \"%s\" does not say \"%s\"", rc, code, larder_errmsg(), why);
+    assert_null(l);
+}
+
+static void wrong_settings_are_refused(void **unused) {
+    (void)unused;
+    const larder_loader_conf good = kit_conf("mem:?n=20&h=8&w=8&c=3", "lru");
+    static const char many[] = "at most 1024 threads", none[] = "is none of the known ones",
+                      views[] = "at most 64 views";
+#define WRONG(field, value, why)                                                                   \
+    do {                                                                                           \
+        larder_loader_conf c = good;                                                               \
+        c.field = (value);                                                                         \
+        loader_refused(&c, LARDER_E_ARGS, why);                                                    \
+    } while (0)
+    WRONG(threads, 1025, many);
+    WRONG(prefetch, 1025, many);
+    WRONG(ahead, 1025, many);
+    WRONG(inflight, 1025, many);
+    WRONG(lag, (1u << 20) + 1, many);
+    WRONG(lag, 1, "must be more than the 4 batches ahead");
+    WRONG(ahead, 1, "but only 1 read ahead");
+    WRONG(on_bad, LARDER_BAD_REPLACE + 1, none);
+    WRONG(dtype, LARDER_BF16 + 1, none);
+    WRONG(layout, LARDER_NHWC + 1, none);
+    WRONG(parts, LARDER_PARTS_OFF + 1, none);
+    WRONG(views, 65, views);
+    WRONG(patience, -1, "makes no sense");
+    WRONG(source, NULL, "no source given");
+#undef WRONG
+    larder_loader_conf c = good;
+    c.views = 2;
+    c.fields = "x";
+    loader_refused(&c, LARDER_E_ARGS, views);
+    c.fields = NULL;
+    c.target = "csv:@/k.csv";
+    loader_refused(&c, LARDER_E_ARGS, views);
+}
+
+/* One epoch; `sum` of all labels. */
+static int with_target(const char *target, const char *table, int64_t *sum) {
+    char text[2][600], path[300];
+    snprintf(path, sizeof path, "%s/k.csv", root);
+    check_write(path, table, strlen(table));
+    larder_loader_conf c = kit_conf(placed("tar:@/shard.tar", text[0]), "lru");
+    c.target = placed(target, text[1]);
+    c.epochs = 1;
+    larder_loader *l = NULL;
+    const larder_batch *b;
+    *sum = 0;
+    int rc = larder_loader_open(&l, &c);
+    while (rc == 0 && (rc = larder_loader_next(l, &b)) == 0) {
+        for (size_t i = 0; i < b->n; i++)
+            *sum += b->y[i];
+        rc = larder_loader_done(l, b);
+    }
+    larder_loader_close(&l);
+    return rc < 0 ? rc : 0;
+}
+
+/* Tables of what samples are: by name, in a file beside them or anywhere. */
+static void targets_are_read_or_refused(void **unused) {
+    (void)unused;
+    char good[400], two[400], names[400];
+    size_t n = 0, m = 0, k = 0;
+    int64_t sum;
+    n += (size_t)snprintf(good, sizeof good, "name,label\n");
+    m += (size_t)snprintf(two, sizeof two, "a,name,b\n");
+    k += (size_t)snprintf(names, sizeof names, "name,label\n");
+    for (int i = 0; i < 12; i++) {
+        n += (size_t)snprintf(good + n, sizeof good - n, "%03d,%d\n", i, i);
+        m += (size_t)snprintf(two + m, sizeof two - m, "%d.5,%03d,%d\n", i, i, i * 2);
+        k += (size_t)snprintf(names + k, sizeof names - k, "%03d,%s\n", i, i % 2 ? "cat" : "ape");
+    }
+    check_ok(with_target("csv:@/k.csv", good, &sum));
+    assert_int_equal(sum, 66);
+    check_ok(with_target("csv:k.csv?key=name&value=label", good, &sum)); /* beside the shard */
+    assert_int_equal(sum, 66);
+    check_ok(with_target("csv:@/k.csv", names, &sum)); /* classes in the order of their names */
+    assert_int_equal(sum, 6);
+    check_ok(with_target("csv:@/k.csv?key=name&value=*", two, &sum));
+    check_ok(with_target("csv:@/k.csv?key=name&value=a/b", two, &sum));
+    static const struct {
+        const char *target, *table, *why;
+    } wrong[] = {
+        {"csv:", "name,label\n000,1\n", "csv:file.csv"},
+        {"csv:none.csv", "name,label\n000,1\n", "none.csv"},
+        {"csv:@/k.csv?value=none", "name,label\n000,1\n", "there is no column"},
+        {"csv:@/k.csv?key=none", "name,label\n000,1\n", "there is no column"},
+        {"csv:@/k.csv?nonsense=1", "name,label\n000,1\n", "nonsense"},
+        {"csv:@/k.csv", "name\n000\n", "no two columns"},
+        {"csv:@/k.csv?value=label/label/label", "name,label\n000,1\n", "more columns than"},
+        {"csv:@/k.csv?value=*", "name,label\n000,one\n", ""},
+        {"csv:@/k.csv", "name,label\n000,1\n000,2\n", ""},
+        {"csv:@/k.csv", "name,label\nx,1\n", ""},
+        {"csv:@/k.csv", "name,label\n", ""},
+        {"csv:@/k.csv", "", ""},
+        {"csv:@/k.csv", "name,label\n000,1,2\n", ""},
+        {"csv:@/k.csv", "name,label\n000,\"1\n", ""},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int rc = with_target(wrong[i].target, wrong[i].table, &sum);
+        if (rc >= 0 || !larder_errmsg()[0] || !strstr(larder_errmsg(), wrong[i].why))
+            fail_msg("%s of \"%s\": %d, \"%s\"", wrong[i].target, wrong[i].table, rc,
+                     larder_errmsg());
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_stages_are_refused),
-        cmocka_unit_test(wrong_sources_are_refused),
+        cmocka_unit_test(wrong_settings_are_refused), cmocka_unit_test(targets_are_read_or_refused),
+        cmocka_unit_test(wrong_stages_are_refused),   cmocka_unit_test(wrong_sources_are_refused),
         cmocka_unit_test(loaders_go_on_or_end),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -39,7 +39,7 @@ static void crash(const char *deed, uint8_t *out) {
         for (;;)
             syscall(SYS_futex, &(int){0}, 0, 0, NULL, NULL, 0);
     for (size_t n = 1 << 20; strcmp(deed, "allocate") == 0;) {
-        void *p = malloc(n);
+        void *volatile p = malloc(n); /* or a compiler sees that nobody uses it */
         if (!p)
             abort();
         memset(p, 1, n);

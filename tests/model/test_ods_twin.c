@@ -117,6 +117,17 @@ static void empty(twin *t, int s) {
     t->empty[t->empties++] = s;
 }
 
+/* The first of those that most live jobs have seen, of two draws a live job. */
+static int nearest_done(twin *t, const int *from, int n) {
+    int best = NOBODY;
+    for (int i = 0; i < LARDER__ODS_LOOKS * live(t); i++) {
+        int s = drawn(from, n, &t->chance);
+        if (best == NOBODY || seen_by(t, t->key[s]) > seen_by(t, t->key[best]))
+            best = s;
+    }
+    return best;
+}
+
 static void exchange(twin *t, int job, const uint64_t *wanted, size_t n, uint64_t *served) {
     memset(t->promised, 0, sizeof t->promised);
     for (size_t i = 0; i < n; i++) {
@@ -138,7 +149,7 @@ static void exchange(twin *t, int job, const uint64_t *wanted, size_t n, uint64_
             else if (t->key[s] != NOBODY && is_new(t, job, s))
                 touched[a++] = s;
         }
-        int s = a ? drawn(touched, a, &t->chance) : drawn(fresh, b, &t->chance);
+        int s = a ? nearest_done(t, touched, a) : drawn(fresh, b, &t->chance);
         served[i] = s == NOBODY ? wanted[i] : (uint64_t)t->key[s];
         see(t, job, (int)served[i]);
         if (s != NOBODY)

@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import runpy
+import socket
 import subprocess
 import sys
 import tempfile
@@ -55,8 +56,8 @@ def make_cifar(folder, train, test):
 
 class Examples(unittest.TestCase):
     def test_all_are_here(self):
-        tested = {"cifar10.py", "ddp.py", "gpt.py", "imagefolder.py", "segmentation.py", "sounds.py",
-                  "svm_digits.py"}
+        tested = {"cifar10.py", "ddp.py", "gpt.py", "imagefolder.py", "imagenet.py", "segmentation.py",
+                  "sounds.py", "svm_digits.py"}
         self.assertEqual({p.name for p in EXAMPLES.glob("*.py")}, tested)
 
     def test_cifar10(self):
@@ -78,7 +79,8 @@ class Examples(unittest.TestCase):
             out = run("cifar10.py", data, "--width", 4, "--batch", 20, "--epochs", 1)
             self.assertIn("epoch 0:", out)
 
-    def test_imagefolder(self):
+    def make_folders(self, folder):
+        """Light cats and dark dogs: train has 24 of each, val 6."""
         try:
             from PIL import Image
         except ImportError:
@@ -86,14 +88,54 @@ class Examples(unittest.TestCase):
         if "-jpeg" in larder.features().split():
             self.skipTest("this build has no libjpeg")
         rng = numpy.random.default_rng(1)
+        for part, n in (("train", 24), ("val", 6)):
+            for label, light in (("cat", 130), ("dog", 0)):
+                place = Path(folder) / part / label
+                place.mkdir(parents=True)
+                for i in range(n):
+                    pixels = (rng.integers(0, 126, (48, 64, 3)) + light).astype("uint8")
+                    Image.fromarray(pixels).save(place / f"{i}.jpg")
+
+    def test_imagenet(self):
+        """To the end; broken off and gone on with; the same weights either way."""
         with tempfile.TemporaryDirectory() as folder:
-            for part, n in (("train", 24), ("val", 6)):
-                for label in ("cat", "dog"):
-                    place = Path(folder) / part / label
-                    place.mkdir(parents=True)
-                    for i in range(n):
-                        pixels = rng.integers(0, 256, (48, 64, 3)).astype("uint8")
-                        Image.fromarray(pixels).save(place / f"{i}.jpg")
+            self.make_folders(folder)
+            state, other = os.path.join(folder, "run.pt"), os.path.join(folder, "other.pt")
+            common = (f"{folder}/train", f"{folder}/val", "--net", "tiny", "--size", 32, "--batch", 8, "--warm-up", 1,
+                      "--lr", 8, "--threads", 1, "--magnitude", 3, "--epochs", 3)
+            out = run("imagenet.py", *common, "--resume", state)
+            self.assertGreater(float(out.split("epoch 2: ")[1].split(" %")[0]), 80)
+            out = run("imagenet.py", *common, "--resume", other, stop_at="epoch 1:")
+            self.assertIn("stopped", out)
+            out = run("imagenet.py", *common, "--resume", other)
+            self.assertIn("goes on in epoch 2", out)
+            self.assertNotIn("epoch 1:", out)
+            kept = [torch.load(f, map_location="cpu")["average"] for f in (state, other)]
+            for name, value in kept[0].items():
+                self.assertTrue(torch.equal(value, kept[1][name]), name)
+
+    @unittest.skipUnless(os.environ.get("LARDER_LONG"), "long: two processes of their own")
+    def test_imagenet_ranks(self):
+        """As torchrun starts them, and gone on with."""
+        with tempfile.TemporaryDirectory() as folder, socket.socket() as s:
+            self.make_folders(folder)
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+            s.close()
+            cmd = [sys.executable, str(EXAMPLES / "imagenet.py"), f"{folder}/train", f"{folder}/val", "--net", "tiny",
+                   "--size", "32", "--batch", "8", "--threads", "1", "--resume", f"{folder}/run.pt"]
+            for epochs, want in (("1", "epoch 0:"), ("2", "goes on in epoch 1")):
+                told = [subprocess.Popen(cmd + ["--epochs", epochs], text=True, stdout=subprocess.PIPE, env={
+                    **os.environ, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2",
+                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}) for r in range(2)]
+                out = [p.communicate(timeout=300)[0] for p in told]
+                self.assertEqual([p.returncode for p in told], [0, 0])
+                self.assertIn(want, out[0])
+                self.assertEqual(out[1], "")
+
+    def test_imagefolder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.make_folders(folder)
             common = (f"{folder}/train", f"{folder}/val", "--size", 32, "--batch", 12, "--epochs", 2)
             out = run("imagefolder.py", *common)
             self.assertIn("epoch 1: 48 pictures", out)

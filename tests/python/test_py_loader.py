@@ -442,6 +442,25 @@ class Feedback(unittest.TestCase):
                     y = p.y % 10
                     b.report(loss=torch.nn.functional.cross_entropy(logits, y, reduction="none"))
 
+    def test_channels_last(self):
+        with loader(layout="channels_last") as a, loader() as b, loader(layout="channels_last", torch=False) as c:
+            for p, q, r in zip(a, b, c):
+                self.assertEqual(p.x.shape, q.x.shape)
+                self.assertTrue(p.x.is_contiguous(memory_format=torch.channels_last))
+                self.assertTrue(torch.equal(p.x, q.x))
+                self.assertTrue((r.x == q.x.numpy()).all())
+        with self.assertRaisesRegex(larder.ArgumentError, "channels_last is about x"):
+            loader(layout="channels_last", transform=lambda a: a)
+
+    def test_where_to_decode(self):
+        """What is for a GPU, without one."""
+        with loader(decode="cpu") as a, loader() as b:
+            self.assertTrue(torch.equal(next(iter(a)).x, next(iter(b)).x))
+        for conf, says in ((dict(decode="gpu"), 'name it, device="cuda"'), (dict(decode="auto"), 'device="cuda"'),
+                           (dict(static=True), "static=True"), (dict(decode="tpu"), '"cpu", "gpu" or "auto"')):
+            with self.assertRaisesRegex(larder.ArgumentError, says):
+                loader(**conf)
+
     def test_hook(self):
         net = torch.nn.Sequential(
             torch.nn.Flatten(), torch.nn.Linear(192, 5), torch.nn.Linear(5, 2)

@@ -18,6 +18,9 @@ except ImportError as e:
     print(f"skipped: {e}")
     sys.exit(77)
 
+sys.path.insert(0, str(kit.ROOT / "python"))
+import wheel_backend  # noqa: E402
+
 BUILD = Path(os.environ.get("LARDER_BUILD", kit.ROOT / "build"))
 
 
@@ -58,7 +61,7 @@ class Wheel(unittest.TestCase):
         self.assertTrue(out.startswith("90 "), out)
         self.assertIn(str(site), out)
         out = run([*program, "--version"], env=clean, cwd=folder)
-        self.assertIn("0.1.0", out)
+        self.assertIn(wheel_backend.version(), out)
         return out
 
     @unittest.skipUnless(os.environ.get("LARDER_LONG"), "compiles the whole library: with LARDER_LONG")
@@ -78,9 +81,6 @@ class Wheel(unittest.TestCase):
             self.assertIn("-jpeg", out)
 
     def test_the_same_wheel_twice(self):
-        sys.path.insert(0, str(kit.ROOT / "python"))
-        import wheel_backend
-
         os.environ["LARDER_LIBRARY"] = str(BUILD / "liblarder.so")
         try:
             with tempfile.TemporaryDirectory() as a, tempfile.TemporaryDirectory() as b:
@@ -93,7 +93,7 @@ class Wheel(unittest.TestCase):
                 archive = Path(a) / wheel_backend.build_sdist(a)
                 inside = tarfile.open(archive).getnames()
                 for name in ("pyproject.toml", "src/loader/loader.c", "python/wheel_backend.py"):
-                    self.assertIn("larder-0.1.0/" + name, inside)
+                    self.assertIn(f"larder-{wheel_backend.version()}/{name}", inside)
         finally:
             del os.environ["LARDER_LIBRARY"]
 
@@ -109,10 +109,13 @@ class Wheel(unittest.TestCase):
             self.assertIn("Requires-Dist: numpy", (info / "METADATA").read_text(encoding="utf-8"))
             self.assertTrue((info / "entry_points.txt").exists())
 
-    def test_editable(self):
-        sys.path.insert(0, str(kit.ROOT / "python"))
-        import wheel_backend
+    def test_the_program_beside_the_library(self):
+        from larder import _lib
 
+        self.assertEqual(_lib.beside("build/liblarder.so"), [Path("build/larder")])
+        self.assertEqual(_lib.beside("liblarder.so.0"), [], "whatever is called larder in this folder would run")
+
+    def test_editable(self):
         with tempfile.TemporaryDirectory() as a:
             names = zipfile.ZipFile(Path(a) / wheel_backend.build_editable(a)).namelist()
             self.assertIn("larder.pth", names)

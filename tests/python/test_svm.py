@@ -84,6 +84,20 @@ class Estimators(unittest.TestCase):
                     self.assertEqual(ours().get_params()[name], value, (ours, name))
             self.assertEqual(clone(ours(n_jobs=1, tol=0.5)).get_params()["tol"], 0.5)
 
+    def test_what_is_refused_is_refused_in_scikit_learns_words(self):
+        X, y = load_iris(return_X_y=True)
+        bad = (
+            {"C": -1}, {"tol": 0}, {"degree": -1}, {"gamma": -0.1}, {"kernel": "fo"},
+            {"decision_function_shape": "ovx"}, {"max_iter": -2}, {"class_weight": "some"},
+        )
+        for params in bad:
+            said = []
+            for machine in svm.SVC, peer.SVC:
+                with self.assertRaises(ValueError) as caught:
+                    machine(**params).fit(X, y)
+                said.append(str(caught.exception))
+            self.assertEqual(*said)
+
     def test_pipelines_and_searches(self):
         X, y = digits(400)
         grid = GridSearchCV(make_pipeline(StandardScaler(), svm.SVC(n_jobs=1)),
@@ -228,7 +242,7 @@ class Wrong(unittest.TestCase):
         X, y = digits(60, 2)
         for options, words in (({"kernel": "rbff"}, "rbff"), ({"gamma": -1}, "gamma"),
                                ({"gamma": "sale"}, "sale"), ({"C": -2}, "C"),
-                               ({"cache": "yes"}, "cache"), ({"cache_policy": "none"}, "none"),
+                               ({"cache": "yes"}, "cache"), ({"cache_policy": "none"}, "none"), ({"device": "gpu"}, "cpu, cuda"),
                                ({"decision_function_shape": "all"}, "ovr")):
             with self.assertRaisesRegex(ValueError, words):
                 svm.SVC(**options).fit(X, y)

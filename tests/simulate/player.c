@@ -141,6 +141,7 @@ static void prepare(table *t, course *c) {
         if (rc == LARDER__TAKE_OVER) {
             me->taken_over++;
             c->bufs[i] = read_sample(t, k->key);
+            larder__cache_took_over(t->cache, k, 0, c->bufs[i]);
         }
     }
 }

@@ -130,9 +130,10 @@ static void take(rank *r, larder__ticket *t) {
     } else if (t->task == LARDER__WAIT) {
         r->me->waited++;
         int rc = larder__cache_wait(r->cache, t, &b);
-        if (rc == LARDER__TAKE_OVER)
+        if (rc == LARDER__TAKE_OVER) {
             b = read_sample(r, t->key);
-        else if (rc < 0)
+            larder__cache_took_over(r->cache, t, 0, b);
+        } else if (rc < 0)
             actors_complain("waiting ends with %d: %s", rc, larder_errmsg());
     }
     if (b)

@@ -75,6 +75,19 @@ class Beside(unittest.TestCase):
                 self.assertTrue(name and points)
                 self.assertTrue(all(math.isfinite(x) and math.isfinite(y) for x, y in points), (f["id"], name))
 
+    def test_figures_say_whether_they_are_about_caching(self):
+        about = [f for f in self.result["figures"] if f["caching"]]
+        self.assertGreater(len(about), len(self.result["figures"]) / 2)
+
+    def test_sentences_of_notes_end(self):
+        for f in self.result["figures"]:
+            self.assertTrue(not f["note"] or f["note"].rstrip().endswith((".", ".)")), (f["id"], f["note"]))
+
+    def test_headlines_are_claims_of_figures(self):
+        claims = [c["what"] for _, c in self.claims()]
+        for h in self.result["headlines"]:
+            self.assertIn(h["claim"]["what"], claims)
+
     def test_headlines_are_whole(self):
         self.assertTrue(self.result["headlines"])
         for h in self.result["headlines"]:

@@ -14,7 +14,7 @@ from process_kit import interrupt, wait_for  # noqa: E402
 import see_kit  # noqa: E402
 
 LARDER = os.environ["LARDER"]
-PLAN_KEYS = ["n_total", "s_data", "m", "m_decoded", "t_da", "t_a", "b_storage", "b_cache",
+PLAN_KEYS = ["schema", "n_total", "s_data", "m", "m_decoded", "t_da", "t_a", "b_storage", "b_cache",
              "s_cache", "t_gpu", "batch", "jobs"]
 SOURCE = "mem:?n=5000&h=16&w=16&c=3"
 

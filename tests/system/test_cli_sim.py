@@ -54,7 +54,7 @@ def test_schema_and_repeatability():
     b = sim("--recipe", "random", "--n", "1000", "--epochs", "3", "--seed", "5", "--size", "10")
     c = sim("--recipe", "random", "--n", "1000", "--epochs", "3", "--seed", "6", "--size", "10")
     assert a == b != c
-    assert list(a[0]) == ["recipe", "n", "cache", "seed", "epochs", "total"]
+    assert list(a[0]) == ["schema", "recipe", "n", "cache", "seed", "epochs", "total"]
     fields = ["served", "hits", "substitutes", "repeats", "misses", "background_reads", "touched",
               "storage_bytes", "requests", "evaluated", "evaluation_reads", "scratch_reads",
               "scratch_bytes", "scratch_written"]
@@ -106,7 +106,7 @@ def test_access_sequences(folder):
     with open(plain, "wb") as f:
         f.write(struct.pack(f"<{len(ids)}I", *ids))
     r = sim("--access", plain, "--policy", "lru,belady", "--entries", "10,20")
-    assert list(r[0]) == ["policy", "entries", "accesses", "hits", "hit_ratio", "evictions",
+    assert list(r[0]) == ["schema", "policy", "entries", "accesses", "hits", "hit_ratio", "evictions",
                           "switches"]
     assert [(x["policy"], x["entries"]) for x in r] == [("lru", 10), ("lru", 20), ("belady", 10),
                                                         ("belady", 20)]

@@ -29,7 +29,7 @@ def check_metrics(text):
             helps.add(name)
         elif line.startswith("# TYPE "):
             _, _, name, kind = line.split(" ")
-            assert kind in ("counter", "gauge", "summary") and name in helps, line
+            assert kind in ("counter", "gauge", "summary", "histogram") and name in helps, line
             assert name not in types, line
             assert (kind == "counter") == name.endswith("_total"), line
             assert not re.search(r"_(ms|us|kb|mb|h|percent)(_|$)", name), line
@@ -38,7 +38,8 @@ def check_metrics(text):
         else:
             m = SAMPLE.match(line)
             assert m, line
-            base = re.sub(r"_(sum|count)$", "", m.group(1)) if types[last] == "summary" else m.group(1)
+            parts = {"summary": r"_(sum|count)$", "histogram": r"_(sum|count|bucket)$"}
+            base = re.sub(parts.get(types[last], "$^"), "", m.group(1))
             assert base == last, line + ": not below its TYPE"
             float(m.group(3))
             assert (m.group(1), m.group(2)) not in seen, line
@@ -119,11 +120,39 @@ class TestDash(unittest.TestCase):
                      "larder_step_seconds_total", "larder_stall_seconds", "larder_job_info",
                      "larder_cache_resident_bytes", "larder_job_loss"):
             self.assertIn(name, types)
-        self.assertIn(f'larder_samples_total{{job="{self.job.pid}.1"}}', text)
+        me = f'{self.job.pid}.1'
+        self.assertIn(f'larder_samples_total{{larder_job="{me}",job="{me}"}}', text)
+        self.assertRegex(text, rf'larder_stall_seconds{{larder_job="{me}",job="{me}",quantile="0.99"}}')
+        self.check_histogram(text, me, "larder_batch_wait_seconds")
+        self.check_histogram(text, me, "larder_batch_fill_seconds")
+
+        def info():
+            return [line for line in self.dash.get("metrics").decode().splitlines() if line.startswith("larder_job_info{") and me in line]
+
+        first = info()
+        self.assertEqual(len(first), 1)
+        self.assertNotIn("state=", first[0])
+        for name in ("larder_job_state", "larder_job_bottleneck"):
+            ones = re.findall(rf'^{name}{{larder_job="{me}",.*}} (\d)$', text, re.M)
+            self.assertGreater(len(ones), 4)
+            self.assertLessEqual(ones.count("1"), 1)
         promtool = shutil.which("promtool")
         if promtool:
             p = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
             self.assertEqual(p.returncode, 0, p.stdout + p.stderr)
+
+    def check_histogram(self, text, me, name):
+        """Buckets rise, and the last one, the count and the sum are of the same observations."""
+        mine = re.findall(rf'^{name}_(\w+){{larder_job="{me}",job="{me}"(?:,le="([^"]*)")?}} (\S+)$', text, re.M)
+        below = [(float(le), float(n)) for part, le, n in mine if part == "bucket"]
+        rest = {part: float(n) for part, _, n in mine if part != "bucket"}
+        self.assertEqual(len(below), 13)
+        self.assertEqual(below, sorted(below))
+        self.assertEqual([n for _, n in below], sorted(n for _, n in below))
+        self.assertEqual((below[-1][0], below[-1][1]), (float("inf"), rest["count"]))
+        self.assertGreater(rest["count"], 0)
+        top = sum((n - (below[i - 1][1] if i else 0)) * le for i, (le, n) in enumerate(below[:-1]))
+        self.assertLessEqual(rest["sum"], 1.01 * top + 1e-9, "no observation is above its bucket's bound")
 
     def test_grafana(self):
         """Every metric that the dashboard asks for is there."""
@@ -131,7 +160,7 @@ class TestDash(unittest.TestCase):
             board = json.load(f)
         wait_for(self.mine)
         text = self.dash.get("metrics").decode()
-        asked = set(re.findall(r"larder_[a-z_]+", json.dumps([p["targets"] for p in board["panels"]])))
+        asked = set(re.findall(r"larder_[a-z_]+(?=\{)", json.dumps([p["targets"] for p in board["panels"]])))
         self.assertGreater(len(asked), 8)
         for name in asked:
             self.assertRegex(text, rf"(?m)^{name}[{{ ]", name)

@@ -1,5 +1,6 @@
 """The page of larder dash in a headless Chromium, driven by chromedriver over plain HTTP: what it
-shows, its states, a phone's width, dark and light, and that names stay text."""
+shows, its states, a phone's width, dark and light, values under pointer and keys, and that names stay
+text; and a report at 1280 pixels. Both pages are looked at by axe-core where LARDER_AXE names its axe.min.js."""
 import base64
 import json
 import os
@@ -60,6 +61,18 @@ class Browser:
     def devtools(self, command, **params):
         return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": params})
 
+    def axe(self):
+        """What axe-core finds wrong with this page."""
+        file = os.environ.get("LARDER_AXE")
+        if not file:
+            print("no LARDER_AXE (axe.min.js of the npm package axe-core): accessibility is not checked")
+            return []
+        with open(file, encoding="utf-8") as f:
+            self.run(f.read())
+        return self.call("POST", "/execute/async", {"args": [], "script":
+                         "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then("
+                         "(r) => done(r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.target + ' ' + n.failureSummary).join('; '))))"})
+
     def status(self):
         return self.run("return document.getElementById('status').dataset.state")
 
@@ -111,6 +124,8 @@ def check(browser, folder):
             wait_for(lambda: browser.run(f"return document.querySelectorAll('#{chart} path').length") > 0)
         wait_for(lambda: browser.run("return document.querySelectorAll('#c-map rect').length") > 10)
         assert len(browser.text("verdict")) > 20 and len(browser.text("audit")) > 10
+        charts(browser)
+        assert browser.axe() == [], browser.axe()
         # What a job says is text, whatever it says.
         assert "<img src=x" in browser.text("jobs")
         assert browser.run("return document.images.length") == 0
@@ -132,6 +147,10 @@ def check(browser, folder):
         wait_for(lambda: browser.status() == "ended")
         assert "has ended" in browser.text("ended")
         assert str(job.pid) not in browser.text("jobs")
+        # Others run, and nobody asked for one of them.
+        wait_for(lambda: "other" in browser.text("ended"))
+        assert browser.run("chosen = keyOf(state.ended[0]); show(); show(); return chosen === keyOf(state.ended[0])")
+        assert not browser.run("return document.getElementById('now').checkVisibility()"), "of an ended job there is no now"
         browser.shoot("ended")
         code, _ = dash.close()
         wait_for(lambda: browser.status() == "lost")
@@ -146,6 +165,62 @@ def check(browser, folder):
             if p:
                 end(p)
         dash.close()
+
+
+def charts(browser):
+    """Numbers at the left, a grid, and what stands under the pointer or was read by arrow keys."""
+    at = "document.querySelectorAll('#c-rate %s').length"
+    wait_for(lambda: browser.run("return " + at % ".tick") >= 2)
+    assert browser.run("return " + at % ".gridline") == browser.run("return " + at % ".tick")
+    assert browser.run("return " + at % ".readout") == 0
+    browser.run("const b = document.getElementById('c-rate'), r = b.querySelector('svg').getBoundingClientRect();"
+                "b.dispatchEvent(new PointerEvent('pointermove', {clientX: r.left + r.width / 3, clientY: r.top + 9}))")
+    words = browser.run("return document.querySelector('#c-rate .readout').textContent")
+    assert " ago: samples " in words and words.endswith("/s"), words
+    time.sleep(2.5)  # the page has been drawn again meanwhile
+    assert browser.run("return " + at % ".readout") == 1
+    browser.shoot("pointer")
+    browser.run("document.getElementById('c-rate').dispatchEvent(new PointerEvent('pointerleave'))")
+    assert browser.run("return " + at % ".readout") == 0
+    key = "const b = document.getElementById('c-kinds'); b.focus(); b.dispatchEvent(new KeyboardEvent('keydown', {key: '%s'}));"
+    browser.run(key % "ArrowLeft")
+    heard = browser.run("return document.getElementById('said').textContent")
+    assert "hits " in heard and "misses " in heard, heard
+    browser.run(key % "Escape")
+    assert browser.run("return document.querySelectorAll('#c-kinds .readout').length") == 0
+    assert browser.run("return JSON.stringify([ticksOf(0, 1), ticksOf(0, 4700), ticksOf(0.2, 0.2)])") == \
+        "[[0,0.2,0.4,0.6,0.8,1],[0,1000,2000,3000,4000],[0.2]]"
+    wait_for(lambda: "the last" in browser.text("h-now"))
+    assert browser.text("verdict-now") and browser.text("verdict") != browser.text("verdict-now")
+
+
+def report(browser, folder):
+    """What was served from where is seen without scrolling, names do not cover one another."""
+    data = os.path.join(folder, "data")
+    os.mkdir(data)
+    write_idx(data)
+    for recipe in ("minio", "lru", "quiver", "rotate:h=0.5", "rotate:h=0.8"):
+        for seed in ("1", "2"):
+            subprocess.run([os.environ["LARDER"], "train", data, "--recipe", recipe, "--epochs", "2", "--batch", "64",
+                            "--seed", seed, "--quiet", "--out", f"{folder}/runs/{recipe}-{seed}"], check=True,
+                           stdout=subprocess.DEVNULL)
+    runs = sorted(os.path.join(folder, "runs", n) for n in os.listdir(os.path.join(folder, "runs")))
+    page = os.path.join(folder, "r.html")
+    subprocess.run([os.environ["LARDER"], "report", *runs, "-o", page], check=True, stdout=subprocess.DEVNULL)
+    browser.devtools("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
+    browser.open("file://" + page)
+    right = browser.run("const out = {}; for (const th of document.querySelector('table').querySelectorAll('thead th'))"
+                        "out[th.textContent] = th.getBoundingClientRect().right; return out")
+    for name in ("acc %", "hits %", "subst %", "repeats %", "misses %"):
+        assert right[name] <= 1280, (name, right)
+    boxes = browser.run("return [...document.querySelector('.charts svg').querySelectorAll('text[font-size=\"11\"]')]"
+                        ".map((t) => { const r = t.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; })")
+    assert len(boxes) >= 3, boxes
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3], (a, b)
+    assert browser.axe() == [], browser.axe()
+    browser.shoot("report")
 
 
 def looks(browser):
@@ -169,6 +244,7 @@ def main():
     browser = None
     try:
         browser = Browser(os.path.join(folder, "profile"))
+        report(browser, folder)
         check(browser, folder)
     finally:
         if browser:

@@ -38,5 +38,5 @@ start
 printf '/* see %s/b.md */\n' "$d" >>"$tree/src/x.c"
 must_say "src/x.c:2: there is no $d/b.md"
 start
-printf 'word %.0s' $(seq 19000) >>"$tree/$d/guide/a.md"
-must_say "$d/guide and $d/index.md have 19012 words, more than 19000"
+printf 'word %.0s' $(seq 20000) >>"$tree/$d/guide/a.md"
+must_say "$d/guide and $d/index.md have 20012 words, more than 20000"

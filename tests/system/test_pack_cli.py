@@ -51,7 +51,7 @@ def test_whole_way(root):
     assert "sample 4, not JPEG: as it was: 0/note.jpg" in p.stdout, p.stdout
     told = json.loads(run("pack", f"{root}/photos", f"{root}/packed", "--shard-size", "40KiB",
                           "--json").stdout)
-    assert told["samples"] == 13 and told["found_shards"] == told["shards"] > 2
+    assert told["schema"] == 1 and told["samples"] == 13 and told["found_shards"] == told["shards"] > 2
     assert told["passed"] == [{"id": 4, "name": "0/note.jpg", "why": "not JPEG: as it was"}]
     assert "every byte is as it was packed" in run("pack", "--check", f"{root}/packed").stdout
     assert "pack: shards that larder pack wrote" in run("ls", f"{root}/packed").stdout

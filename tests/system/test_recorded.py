@@ -179,7 +179,7 @@ def test_wrong_files(folder):
         assert "is no record of a job" in run(*cmd, code=1).stderr
     assert "is left alone" in train(other, code=2).stderr
     assert open(other).read() == "these are notes"
-    assert "cannot be opened" in run("suggest", os.path.join(folder, "none"), code=1).stderr
+    assert "there is no file or folder" in run("suggest", os.path.join(folder, "none"), code=1).stderr
     tape = os.path.join(folder, "bad.tape")
     train(tape)
     whole = bytearray(open(tape, "rb").read())
@@ -187,7 +187,7 @@ def test_wrong_files(folder):
     with open(tape, "wb") as f:
         f.write(whole)
     assert "is damaged" in run("suggest", tape, code=1).stderr
-    assert "name the record" in run("suggest", code=2).stderr
+    assert "the record of a job" in run("suggest", code=2).stderr
 
 
 def test_full_disk_and_environment(folder):

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 from process_kit import interrupt, wait_for  # noqa: E402
 
 LARDER = os.environ.get("LARDER", "build/larder")
-KEYS = ["epoch", "accuracy", "top5", "loss", "seconds", "stall_seconds", "served", "hits",
+KEYS = ["schema", "epoch", "accuracy", "top5", "loss", "seconds", "stall_seconds", "served", "hits",
         "substitutes", "repeats", "misses", "background_reads", "touched", "storage_bytes", "requests",
         "evaluated", "evaluation_reads", "evaluation_seconds", "scratch_reads", "scratch_bytes",
         "scratch_written", "wait_mean", "wait_sd", "wait_p50", "wait_p90", "wait_p99",
@@ -134,7 +134,10 @@ class Train(unittest.TestCase):
         self.assertGreater(folder["gap"]["mean"], 0.1)
         for name in ("fresh_loss", "gap"):  # a tape has losses by which the same can be told
             self.assertAlmostEqual(folder[name]["mean"], record[name]["mean"], delta=0.01)
-        self.assertIn("fresh     gap", done.stdout.splitlines()[1])
+        lines = done.stdout.splitlines()
+        self.assertTrue(lines[1].endswith("   gap"), lines[1])
+        table = [line for line in lines if line.startswith(("epoch", "  "))]
+        self.assertEqual({len(line) for line in table}, {80}, table)
         page = self.made.name + "/memorised.html"
         run("report", out, "-o", page)
         with open(page) as f:

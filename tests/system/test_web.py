@@ -410,6 +410,8 @@ class Web(unittest.TestCase):
             if "HTTP2" in run("curl-config", "--features", check=False).stdout:
                 self.assertEqual(figures(lines)["web_connections"], 1)
                 self.assertTrue(all(l.startswith("HTTP/2.0 ") for l in tls.access()))
+            trusting = dict(os.environ, SSL_CERT_FILE=f"{certificate}.pem")
+            self.assertEqual(ls(uri, env=trusting), ls(f"dir:{self.www}/images"))
             r = run(LARDER, "ls", uri, check=False)
             self.assertIn("certificate of 127.0.0.1", r.stderr)
             self.assertIn("is not trusted", r.stderr)

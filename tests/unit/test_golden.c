@@ -6,6 +6,7 @@
 #include "base/parcel.h"
 #include "base/versions.h"
 #include "check.h"
+#include "disk/disk_form.h"
 #include "loader_kit.h"
 #include "shared/value.h"
 #include "svm/access.h"
@@ -269,6 +270,42 @@ static void values(void **st) {
     assert_false(larder__value_fits(whole, &v, 5));
 }
 
+/* What a folder on disk and its indices begin with, and a word that says where a value lies. */
+static void disks(void **st) {
+    (void)st;
+    struct {
+        larder__disk_head head;
+        larder__disk_index_head index;
+        uint64_t word;
+    } all;
+    memset(&all, 0, sizeof all);
+    if (*(const unsigned char *)&(uint32_t){1} != 1)
+        skip(); /* a folder is of its machine's byte order; the file of the usual one */
+    all.head.clean = 1;
+    all.head.budget = 1 << 20;
+    snprintf(all.head.boot, sizeof all.head.boot, "once");
+    snprintf(all.head.machine, sizeof all.head.machine, "here");
+    all.head.limit = 256;
+    all.head.era = 3;
+    larder__disk_head_seal(&all.head);
+    all.index.identity = 7;
+    all.index.keys = 100;
+    snprintf(all.index.name, sizeof all.index.name, "flowers");
+    larder__disk_index_seal(&all.index);
+    all.word = larder__disk_word(all.index.id, 5, 77, 2, 3);
+    same_as_golden("disk-1", &all, sizeof all);
+    uint64_t bytes = larder__disk_index_bytes(all.index.keys);
+    assert_int_equal(larder__disk_head_judge(&all.head, sizeof all.head), LARDER__DISK_FINE);
+    assert_int_equal(larder__disk_index_judge(&all.index, sizeof all.index, bytes),
+                     LARDER__DISK_FINE);
+    assert_int_equal(larder__disk_place(all.word), 77);
+    all.head.version++;
+    all.index.version++;
+    assert_int_equal(larder__disk_head_judge(&all.head, sizeof all.head), LARDER__DISK_OTHER);
+    assert_int_equal(larder__disk_index_judge(&all.index, sizeof all.index, bytes),
+                     LARDER__DISK_OTHER);
+}
+
 /* A packed picture, its index beside it. */
 static void packs(void **st) {
     (void)st;
@@ -362,7 +399,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states), cmocka_unit_test(other_states), cmocka_unit_test(tapes),
         cmocka_unit_test(rows),   cmocka_unit_test(parcels),      cmocka_unit_test(values),
-        cmocka_unit_test(packs),  cmocka_unit_test(wire),
+        cmocka_unit_test(disks),  cmocka_unit_test(packs),        cmocka_unit_test(wire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

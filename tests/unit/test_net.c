@@ -148,6 +148,11 @@ static void test_mlp_gradients(void **state) {
     check_gradients("mlp", (larder_shape){5, 4, 2});
 }
 
+static void test_thin_gradients(void **state) {
+    (void)state;
+    check_gradients("thin", (larder_shape){5, 4, 2});
+}
+
 static void test_cnn_gradients(void **state) {
     (void)state;
     check_gradients("cnn", (larder_shape){8, 8, 1});
@@ -201,6 +206,7 @@ static void check_learns(const char *kind) {
 
 static void test_learns(void **state) {
     (void)state;
+    check_learns("thin");
     check_learns("mlp");
     check_learns("cnn");
 }
@@ -325,13 +331,10 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mlp_gradients),
-        cmocka_unit_test(test_cnn_gradients),
-        cmocka_unit_test(test_learns),
-        cmocka_unit_test(test_same_seed_same_bits),
-        cmocka_unit_test(test_order_does_not_matter),
-        cmocka_unit_test(test_large_logits),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_mlp_gradients),       cmocka_unit_test(test_thin_gradients),
+        cmocka_unit_test(test_cnn_gradients),       cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_same_seed_same_bits), cmocka_unit_test(test_order_does_not_matter),
+        cmocka_unit_test(test_large_logits),        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,8 @@ static void run_raw(const char *spec, larder_shape raw, larder_layout from, lard
                     larder_layout to, const uint8_t *in, uint64_t seed, void *out) {
     larder__pipeline *p = NULL;
     larder__scratch *s = NULL;
-    larder__pipeline_conf conf = {spec, raw, from, dtype, to, false};
+    larder__pipeline_conf conf = {
+        .spec = spec, .raw = raw, .raw_layout = from, .dtype = dtype, .layout = to};
     check_ok(larder__pipeline_open(&p, &conf));
     check_ok(larder__scratch_open(&s));
     check_ok(larder__pipeline_run(p, s, in, (size_t)raw.h * raw.w * raw.c, seed, out));
@@ -148,8 +149,7 @@ static void chance_comes_from_the_seed_alone(void **state) {
         in[i] = (uint8_t)(i * i / 7);
     larder__pipeline *p = NULL;
     larder__scratch *s = NULL, *other = NULL;
-    larder__pipeline_conf conf = {"rrc:size=32|flip", cifar,       LARDER_NCHW,
-                                  LARDER_U8,          LARDER_NCHW, false};
+    larder__pipeline_conf conf = {.spec = "rrc:size=32|flip", .raw = cifar, .dtype = LARDER_U8};
     check_ok(larder__pipeline_open(&p, &conf));
     check_ok(larder__scratch_open(&s));
     check_ok(larder__scratch_open(&other));

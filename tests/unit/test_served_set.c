@@ -326,24 +326,62 @@ static void test_scores_nobody_hears(void **st) {
     }
 }
 
+/* All that two jobs said, kept as it came: what a merge makes of it, counted anew each time. */
+enum { SAID = 4000, MERGED = 100, LATELY = 1024 };
+typedef struct talk {
+    float score[2][SAID];
+    uint32_t key[2][SAID], count[2];
+} talk;
+
+static float last_word(const talk *t, int job, uint32_t key) {
+    for (uint32_t i = t->count[job]; i-- > 0;)
+        if (t->key[job][i] == key)
+            return t->score[job][i];
+    return NAN;
+}
+
+static double rank_among(const talk *t, int job, float score) {
+    uint32_t from = t->count[job] > LATELY ? t->count[job] - LATELY : 0, below = 0;
+    for (uint32_t i = from; i < t->count[job]; i++)
+        below += t->score[job][i] < score;
+    return (below + 0.5) / (t->count[job] - from + 1);
+}
+
 static void test_merged_scores(void **st) {
     (void)st;
+    static talk t;
+    larder_rng rng;
     larder__merge *m;
-    check_ok(larder__merge_open(&m, 100, 2));
-    float out;
-    check_ok(larder__merge_add(m, 0, 1, 7, 3.5f, &out));
-    assert_true(out == 3.5f);                                /* alone */
-    for (uint32_t i = 0, k = 0; i < 200; i++, k = i % 100) { /* ranks settle in the first round */
-        check_ok(larder__merge_add(m, 0, 2, k, 1000.0f * (float)k, &out));
-        check_ok(larder__merge_add(m, 1, 2, k, 0.001f * (float)(100 - k), &out));
+    larder_rng_seed(&rng, 4, 4);
+    check_ok(larder__merge_open(&m, MERGED, 2));
+    larder__merge_asked(m, 0,
+                        29); /* 30 times what the other asks for, with the one that all have */
+    for (uint32_t i = 0; i < 2 * SAID; i++) {
+        int job = (int)i % 2;
+        uint32_t key = larder_rng_below(&rng, MERGED - 1), at = t.count[job]++;
+        float score = (job ? 0.001f : 1000.0f) * (float)larder_rng_below(&rng, 500);
+        t.key[job][at] = key;
+        t.score[job][at] = score;
+        check_ok(larder__merge_add(m, (uint32_t)job, key, score));
+        double sum = 0, weight = 0;
+        for (int j = 0; j < 2; j++) {
+            float word = last_word(&t, j, key);
+            double asks = j ? 1 : 30;
+            sum += isnan(word) ? 0 : asks * rank_among(&t, j, word);
+            weight += isnan(word) ? 0 : asks;
+        }
+        assert_true(fabs((double)larder__merge_value(m, key) - sum / weight) < 1e-5);
     }
-    check_ok(larder__merge_add(m, 0, 2, 0, 0, &out)); /* lowest of one, highest of the other */
-    assert_true(out > 0.9f);
-    check_ok(larder__merge_add(m, 1, 2, 50, 0.05f, &out));
-    assert_true(out > 0.4f && out < 0.7f);
+    assert_true(isnan(larder__merge_value(m, MERGED - 1)));
+    assert_false(larder__merge_rescales(m, 2, 0)); /* ranks all along */
     larder__merge_leave(m, 1);
-    check_ok(larder__merge_add(m, 0, 2, 0, 0, &out));
-    assert_true(out < 0.1f);
+    assert_true(larder__merge_rescales(m, 1, 0));
+    for (uint32_t k = 0; k < MERGED - 1; k++)
+        assert_true(larder__merge_value(m, k) == last_word(&t, 0, k));
+    assert_true(larder__merge_view(m, 0, 5, 12.0f) == 12.0f); /* as it speaks */
+    larder__merge_leave(m, 0);
+    assert_true(larder__merge_value(m, 5) >= 0 &&
+                larder__merge_value(m, 5) <= 1); /* not forgotten */
     larder__merge_close(&m);
 }
 

@@ -284,7 +284,7 @@ static void no_struct_ends_in_padding(void **state) {
     (void)state;
     assert_int_equal(UP_TO(larder_own_source, interrupt), sizeof(larder_own_source));
     assert_int_equal(UP_TO(larder_own_maker, make), sizeof(larder_own_maker));
-    assert_int_equal(UP_TO(larder_loader_conf, cage), sizeof(larder_loader_conf));
+    assert_int_equal(UP_TO(larder_loader_conf, decode), sizeof(larder_loader_conf));
     assert_int_equal(UP_TO(larder_batch, mix_weight), sizeof(larder_batch));
     assert_int_equal(UP_TO(larder_feedback, rows), sizeof(larder_feedback));
     assert_int_equal(UP_TO(larder_figures, requests), sizeof(larder_figures));
@@ -296,8 +296,8 @@ static void no_struct_ends_in_padding(void **state) {
     assert_int_equal(UP_TO(larder_plan, runner_up), sizeof(larder_plan));
     assert_int_equal(UP_TO(larder_svm_matrix, flags), sizeof(larder_svm_matrix));
     assert_int_equal(UP_TO(larder_svm_progress, rows_hit), sizeof(larder_svm_progress));
-    assert_int_equal(UP_TO(larder_svm_conf, warn_arg), sizeof(larder_svm_conf));
-    assert_int_equal(UP_TO(larder_svm_stats, switched), sizeof(larder_svm_stats));
+    assert_int_equal(UP_TO(larder_svm_conf, device), sizeof(larder_svm_conf));
+    assert_int_equal(UP_TO(larder_svm_stats, start_seconds), sizeof(larder_svm_stats));
     assert_int_equal(UP_TO(larder_svm_grid, labels), sizeof(larder_svm_grid));
     assert_int_equal(UP_TO(larder_svm_parts, iterations), sizeof(larder_svm_parts));
 }

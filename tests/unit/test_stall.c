@@ -148,6 +148,12 @@ static void test_verdicts(void **state) {
     full.threads = 8, full.encoded_kept = true;
     larder__verdict(&t, &full);
     check_says(&t, LARDER__TIME_DECODE, "--cache 20%:0/100/0");
+    full.gpu_could = true;
+    larder__verdict(&t, &full);
+    check_says(&t, LARDER__TIME_DECODE, "leaving some of it to the GPU (decode=auto) would help");
+    full.gpu_could = false, full.gpu_on = true, full.gpu_share = 0.42;
+    larder__verdict(&t, &full);
+    check_says(&t, LARDER__TIME_DECODE, "would help; the GPU decodes 42 % of the samples");
     t = (larder__times){.seconds = {50, 0, 0, 0, 30, 1}};
     larder__verdict(&t, &about);
     check_says(&t, LARDER__TIME_CACHE, "larger batches");

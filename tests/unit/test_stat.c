@@ -1,7 +1,9 @@
 /* Counters, gauges, histograms and probes. */
 #include "base/mem.h"
 #include "base/stat.h"
+
 #include "check.h"
+#include <larder/plugin.h>
 
 #include <math.h>
 #include <pthread.h>
@@ -152,11 +154,38 @@ static void test_notes(void **st) {
     larder__stats_close(&s);
 }
 
+/* Against counting by hand, over values of all magnitudes. */
+static void below_bounds(void **state) {
+    (void)state;
+    larder__stats *stats = NULL;
+    larder__stat counter, waits;
+    uint64_t by_hand[LARDER__STAT_BOUNDS + 1] = {0}, got[LARDER__STAT_BOUNDS + 1];
+    larder_rng rng;
+    larder_rng_seed(&rng, 1, 0);
+    check_ok(larder__stats_open(&stats));
+    check_ok(larder__stat_counter(stats, &counter, "a", "", "a"));
+    check_ok(larder__stat_histogram(stats, &waits, "b", "seconds", "b"));
+    assert_true(larder__stat_bound(0) == ldexp(1, -13) && larder__stat_bound(11) == 512);
+    for (int i = 0; i < 20000; i++) {
+        double v =
+            i < 10 ? 0 : ldexp(1 + larder_rng_unit(&rng), (int)larder_rng_below(&rng, 30) - 18);
+        larder__stat_observe(stats, waits, v);
+        for (size_t k = 0; k < LARDER__STAT_BOUNDS; k++)
+            by_hand[k] += v < larder__stat_bound(k);
+        by_hand[LARDER__STAT_BOUNDS]++;
+    }
+    check_ok(larder__stat_below(stats, waits, got));
+    for (size_t k = 0; k <= LARDER__STAT_BOUNDS; k++)
+        assert_int_equal(got[k], by_hand[k]);
+    assert_int_equal(larder__stat_below(stats, counter, got), LARDER_E_RANGE);
+    assert_int_equal(larder__stat_below(stats, 9, got), LARDER_E_RANGE);
+    larder__stats_close(&stats);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_kinds),
-        cmocka_unit_test(test_quantiles),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(below_bounds),   cmocka_unit_test(test_all_kinds),
+        cmocka_unit_test(test_quantiles), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_notes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

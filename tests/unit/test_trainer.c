@@ -43,6 +43,25 @@ static void test_epochs(void **state) {
     larder__trainer_close(&t);
 }
 
+/* A paced step holds its batch as long as asked, the last one of an epoch by its part; a sleep
+ * never ends early, so this bound holds on any machine. What is learnt is the same. */
+static void test_pace(void **state) {
+    (void)state;
+    double loss[2];
+    for (int paced = 0; paced < 2; paced++) {
+        larder__trainer_conf c = conf();
+        c.pace = paced * 0.004;
+        larder__trainer *t = NULL;
+        larder__epoch e;
+        check_ok(larder__trainer_open(&t, &c));
+        assert_int_equal(larder__trainer_epoch(t, &e), 0);
+        assert_true(e.seconds - e.stall_seconds >= c.pace * 100 / 16);
+        loss[paced] = e.loss;
+        larder__trainer_close(&t);
+    }
+    assert_true(loss[0] == loss[1]);
+}
+
 /* Two epochs of seven batches, the last one of each with four samples. */
 static void tick_count(void *arg, const larder__tick *tick) {
     uint64_t *seen = arg;
@@ -170,9 +189,13 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epochs),        cmocka_unit_test(test_ticks),
-        cmocka_unit_test(test_cancel),        cmocka_unit_test(test_divergence),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_wrong_test_label),
+        cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_divergence),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_wrong_test_label),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

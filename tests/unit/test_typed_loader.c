@@ -84,6 +84,63 @@ static void arrays(void **state) {
     expect_all(uri);
 }
 
+/* By id, more at once than a batch has: the same labels as in batches. */
+static void by_id(void **state) {
+    (void)state;
+    char uri[700];
+    const int64_t labels[10] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
+    const uint64_t ids[10] = {9, 0, 3, 3, 7, 1, 2, 8, 4, 5};
+    int64_t y[10];
+    float x[10 * 3];
+    larder_loader *l = NULL;
+    kit_npy(kit_path("x.npy"), "<f4", "(10, 3)", 120);
+    kit_npy_of(kit_path("l.npy"), "<i8", "(10,)", labels, sizeof labels);
+    snprintf(uri, sizeof uri, "npy:%s?labels=%s", kit_path("x.npy"), kit_path("l.npy"));
+    larder_loader_conf c = kit_conf(uri, "lru");
+    c.augment = NULL;
+    c.batch = 4;
+    check_ok(larder_loader_open(&l, &c));
+    check_ok(larder_loader_get(l, ids, 10, NULL, x, y));
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(y[i], labels[ids[i]]);
+    const larder_batch *b = NULL;
+    assert_int_equal(larder_loader_gather(l, ids, 5, NULL, &b), LARDER_E_ARGS);
+    assert_int_equal(larder_loader_get(l, (const uint64_t[]){10}, 1, NULL, x, y), LARDER_E_RANGE);
+    larder_loader_close(&l);
+}
+
+/* Whole numbers of any type are classes, but for those that none can have. */
+static void labels_of_all_types(void **state) {
+    (void)state;
+    static const struct {
+        const char *type;
+        size_t bytes;
+    } types[] = {{"|u1", 1}, {"|i1", 1}, {"<u2", 2}, {"<i2", 2}, {"<u4", 4},
+                 {"<i4", 4}, {"<u8", 8}, {"<i8", 8}, {"|b1", 1}};
+    char uri[700];
+    kit_npy(kit_path("x.npy"), "<f4", "(2, 3)", 24);
+    snprintf(uri, sizeof uri, "npy:%s?labels=%s", kit_path("x.npy"), kit_path("l.npy"));
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        unsigned char bytes[16] = {0};
+        larder__data *d = NULL;
+        larder_sample s;
+        bytes[types[i].bytes] = 1; /* little-endian: 0 and 1 */
+        kit_npy_of(kit_path("l.npy"), types[i].type, "(2,)", bytes, 2 * types[i].bytes);
+        check_ok(larder__data_open(&d, uri));
+        check_ok(larder__data_stat(d, 1, &s));
+        assert_int_equal(s.label, 1);
+        larder__data_close(&d);
+    }
+    static const int64_t none[][2] = {{0, -2}, {0, INT32_MAX}, {INT64_MIN, 0}};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        larder__data *d = NULL;
+        kit_npy_of(kit_path("l.npy"), "<i8", "(2,)", none[i], 16);
+        assert_true(larder__data_open(&d, uri) < 0);
+        assert_true(larder_errmsg()[0]);
+        assert_null(d);
+    }
+}
+
 static void tables(void **state) {
     (void)state;
     char uri[400];
@@ -148,9 +205,8 @@ static void sounds(void **state) { (void)state; }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays),
-        cmocka_unit_test(tables),
-        cmocka_unit_test(sounds),
+        cmocka_unit_test(arrays), cmocka_unit_test(by_id),  cmocka_unit_test(labels_of_all_types),
+        cmocka_unit_test(tables), cmocka_unit_test(sounds),
     };
     return cmocka_run_group_tests(tests, kit_root_make, kit_root_remove);
 }

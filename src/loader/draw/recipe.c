@@ -130,6 +130,11 @@ int larder__recipe_parse(larder__recipe *out, const char *text) {
     return rc;
 }
 
+bool larder__recipe_is_policy(const larder_policy *p) {
+    larder_recipe space;
+    return p->future != LARDER_FUTURE_ALL && larder__recipe_find(p->plugin.name, &space) == &space;
+}
+
 bool larder__recipe_brings(const char *text) {
     larder__recipe r;
     if (larder__recipe_parse(&r, text) < 0)

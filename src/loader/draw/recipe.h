@@ -35,6 +35,9 @@ typedef struct larder__recipe {
 
 extern const larder_param larder__recipe_params[]; /* those every recipe has */
 
+/* Every policy is a recipe too, unless a recipe of its own bears its name or nothing but a
+ * simulator could run it. */
+bool larder__recipe_is_policy(const larder_policy *);
 /* Has it a sampler that brings samples in? They are whole, then. */
 bool larder__recipe_brings(const char *text);
 int larder__recipe_parse(larder__recipe *out, const char *text);

@@ -265,6 +265,7 @@ int larder__loader_times(larder_loader *l, larder__times *out) {
     if (rc < 0)
         return rc;
     uint32_t threads = l->conf.threads; /* fewer may have started than were wished for */
+    double on_gpu = larder__freight_share(l);
     pthread_mutex_unlock(&l->lock);
     *out = (larder__times){.bottleneck = LARDER__TIME_TRAINING};
     for (int k = 0; k < LARDER__TIMES; k++)
@@ -280,6 +281,9 @@ int larder__loader_times(larder_loader *l, larder__times *out) {
                                   .encoded_kept = !l->plans && !l->spread &&
                                                   larder__data_about(l->data)->raw.h == 0 &&
                                                   !strchr(l->conf.cache, ':'),
+                                  .gpu_could = on_gpu == -1,
+                                  .gpu_on = on_gpu >= 0,
+                                  .gpu_share = on_gpu,
                                   .scoring = awaits_scores(l),
                                   .shared = strncmp(l->conf.cache, "unix:", 5) == 0};
     larder__verdict(out, &about);

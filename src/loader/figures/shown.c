@@ -171,8 +171,12 @@ void larder__shown_look(void *loader, larder__job *out) {
     pthread_mutex_unlock(&l->lock);
     out->samples = larder__data_about(l->data)->count;
     larder__job_say(out->shown, worth_a_curve(l));
-    for (size_t i = 0; larder__stat_read(l->stats, i, &v) == 0; i++)
+    for (size_t i = 0; larder__stat_read(l->stats, i, &v) == 0; i++) {
+        uint64_t below[LARDER__STAT_BOUNDS + 1];
         larder__job_show(out, &v);
+        if (v.type == 'h' && larder__stat_below(l->stats, i, below) == 0)
+            larder__job_show_below(out, v.name, below, LARDER__STAT_BOUNDS + 1);
+    }
     look_at_times(l, out);
     look_at_cache(l, out);
 }

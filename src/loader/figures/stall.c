@@ -65,7 +65,7 @@ enum { DECODING = LARDER__AT_KINDS, SUMS };
  * counted a little wrong; who uses the sums clamps what comes out. */
 static void sum_seats(const larder_loader *l, double out[SUMS]) {
     uint64_t sum[SUMS] = {0}, now = now_ns();
-    uint32_t used = l->conf.threads + l->readers.started;
+    uint32_t used = l->conf.threads + l->readers.started + larder__freight_threads(l);
     for (uint32_t i = 0; i < used; i++) {
         const larder__seat *s = &l->seats[i];
         uint32_t at = atomic_load_explicit(&s->at, memory_order_relaxed);

@@ -62,6 +62,9 @@ typedef struct larder__verdict_case { /* what the sentence may advise on */
     bool late, told;   /* storage answers late rather than slowly; and that can be told */
     bool encoded_kept; /* the cache holds encoded samples only, of pictures */
     bool shared;       /* the cache is a daemon's */
+    bool gpu_could;    /* decode, and is not asked to; */
+    bool gpu_on;       /* or it does, */
+    double gpu_share;  /* so much of the samples */
     bool scoring;      /* what takes long in deciding is scores that are waited for */
 } larder__verdict_case;
 void larder__verdict(larder__times *, const larder__verdict_case *);

@@ -2,6 +2,7 @@
 #include "loader/figures/stall.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Below this share of waiting nothing in the loader is worth a change. */
 static const double little = 0.1;
@@ -31,7 +32,9 @@ static void advise_storage(char *out, size_t cap, const larder__verdict_case *a)
 }
 
 static void advise_work(char *out, size_t cap, int part, const larder__verdict_case *a) {
-    if (a->threads < a->cores)
+    if (part == LARDER__TIME_DECODE && a->gpu_could)
+        snprintf(out, cap, "leaving some of it to the GPU (decode=auto) would help");
+    else if (a->threads < a->cores)
         snprintf(out, cap, "more loader threads (--threads, now %u of %u cores) would help",
                  a->threads, a->cores);
     else if (part == LARDER__TIME_DECODE && a->encoded_kept)
@@ -44,7 +47,15 @@ static void advise_work(char *out, size_t cap, int part, const larder__verdict_c
                  a->cores);
 }
 
-void larder__verdict(larder__times *t, const larder__verdict_case *a) {
+/* Said whenever there is one that decodes, whatever holds the run up. */
+static void add_gpu(larder__times *t, const larder__verdict_case *a) {
+    size_t n = strlen(t->says);
+    if (a->gpu_on)
+        snprintf(t->says + n, sizeof t->says - n, "; the GPU decodes %.0f %% of the samples",
+                 100 * a->gpu_share);
+}
+
+static void find_verdict(larder__times *t, const larder__verdict_case *a) {
     static const char *const what[LARDER__TIMES] = {"",
                                                     "reads",
                                                     "pictures to be decoded",
@@ -88,4 +99,9 @@ void larder__verdict(larder__times *t, const larder__verdict_case *a) {
         snprintf(advice, sizeof advice, "smaller samples, or u8 instead of f32, would help");
     snprintf(t->says, sizeof t->says, "%s: %.0f %% of the time training waited for %s; %s",
              names[worst], 100 * t->seconds[worst] / all, what[worst], advice);
+}
+
+void larder__verdict(larder__times *t, const larder__verdict_case *a) {
+    find_verdict(t, a);
+    add_gpu(t, a);
 }

@@ -87,7 +87,10 @@ static int accept_replacement(larder__place *p, size_t row) {
 
 static void move_row(larder_loader *l, larder__place *p, size_t to, size_t from) {
     size_t x = larder__x_bytes(l);
-    memcpy(p->x + to * x, p->x + from * x, x);
+    if (l->device)
+        larder__twin_move(larder__pixel_block_beside(p->block), to, from);
+    else
+        memcpy(p->x + to * x, p->x + from * x, x);
     if (l->columns && !l->maker.whole)
         larder__pixel_block_move(p->block, to, from);
     p->y[to] = p->y[from];

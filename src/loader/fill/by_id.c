@@ -46,7 +46,7 @@ static void give_up(larder__cache *cache, larder__ticket *t) {
     if (t->flight && t->task == LARDER__MAKE)
         larder__cache_fail(cache, t, LARDER_E_NOMEM, "out of memory");
     else if (t->flight)
-        larder__cache_wait(cache, t, &bytes);
+        larder__cache_wait_only(cache, t, &bytes);
     larder_buf_unref(&bytes);
     larder__ticket_drop(t);
 }
@@ -117,6 +117,9 @@ static int visit_open(larder_loader *l, const uint64_t *ids, size_t n, larder__s
     if (rc < 0)
         return rc;
     pthread_mutex_unlock(&l->lock);
+    if (l->device)
+        return larder__fail(LARDER_E_STATE, "samples by id lie in memory, and batches of this "
+                                            "loader are for a device: open another without one");
     if ((rc = may_visit(l, ids, n)) < 0 || (rc = larder__loader_scratch(l, scratch)) < 0)
         return rc;
     *v = larder__malloc(sizeof **v);

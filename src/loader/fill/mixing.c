@@ -72,6 +72,21 @@ static size_t good_before(const larder__place *p, size_t row) {
     return row; /* one past it */
 }
 
+/* Rows that go to a device are mixed there: who with whom is all that is said. */
+static void pair_rows(larder__place *p, const larder_mixing *m, size_t last) {
+    larder__twin *t = larder__pixel_block_beside(p->block);
+    size_t first = last;
+    larder__twin_mix(t, m);
+    for (size_t i = last, before; i > 0; i = before) {
+        before = good_before(p, i - 1);
+        first = i;
+        if (before > 0)
+            larder__twin_pair(t, i - 1, before - 1);
+    }
+    larder__twin_pair(t, first - 1, last - 1);
+    p->batch.mix_weight = (float)m->weight;
+}
+
 int larder__mixing_do(larder_loader *l, larder__place *p) {
     larder_mixing m;
     uint64_t number = p->plan.number * l->conf.world + l->conf.rank;
@@ -81,6 +96,10 @@ int larder__mixing_do(larder_loader *l, larder__place *p) {
     size_t last = good_before(p, p->plan.n), first = last;
     if (rc < 0 || m.weight >= 1 || last == 0)
         return rc;
+    if (l->device) {
+        pair_rows(p, &m, last);
+        return 0;
+    }
     unsigned char *kept = larder__malloc(l->row_bytes);
     if (!kept)
         return LARDER_E_NOMEM;

@@ -11,7 +11,7 @@ static void settle_package(larder_loader *l, larder__place *p, size_t from, size
         larder_buf_unref(&bytes[i]);
         larder__ticket_drop(t);
         if (t->task == LARDER__WAIT && t->flight)
-            larder__cache_wait(larder__draw_cache(l->draw), t, &bytes[i]);
+            larder__cache_wait_only(larder__draw_cache(l->draw), t, &bytes[i]);
         larder_buf_unref(&bytes[i]);
     }
 }
@@ -64,7 +64,7 @@ static void fill_whole(larder_loader *l, larder__place *p, size_t from, size_t n
         larder__ticket *t = &p->plan.tickets[from + i];
         larder__ticket_drop(t);
         if (t->task == LARDER__WAIT && t->flight)
-            larder__cache_wait(larder__draw_cache(l->draw), t, &j->bytes[i]);
+            larder__cache_wait_only(larder__draw_cache(l->draw), t, &j->bytes[i]);
     }
     if (p->crate && p->lays_down)
         lay_down(l, p, from, n, j);

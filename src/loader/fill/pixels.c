@@ -27,6 +27,7 @@ struct larder__pixel_block {
     larder_column *columns; /* NULL: none; then of each row of those with pieces: */
     larder_piece *pieces;
     larder_buf **held; /* what it lies in */
+    void *beside;
 };
 
 typedef struct column { /* of every block */
@@ -89,6 +90,8 @@ static void free_pool(larder__pool *p) {
         larder__free((void *)(uintptr_t)p->columns[i].is.name);
     larder__free(p->columns);
     pthread_mutex_destroy(&p->lock);
+    if (p->conf.done)
+        p->conf.done(p->conf.arg);
     larder__free(p);
 }
 
@@ -107,6 +110,7 @@ int larder__pool_open(larder__pool **out, const larder__pool_conf *conf) {
     pthread_mutex_init(&p->lock, NULL);
     int rc = conf->columns ? lay_columns(p, conf->columns) : 0;
     if (rc < 0) {
+        p->conf.done = NULL; /* the caller's, still */
         free_pool(p);
         return rc;
     }
@@ -125,6 +129,8 @@ static void free_block(larder__pool *p, larder__pixel_block *b) {
         p->conf.unpin(b->memory);
     if (b->held)
         larder__pixel_block_clear(b);
+    if (b->beside)
+        p->conf.beside_end(p->conf.arg, b->beside);
     larder__free(b->columns);
     larder__free(b->pieces);
     larder__free(b->held);
@@ -186,7 +192,8 @@ static larder__pixel_block *make_block(larder__pool *p) {
         madvise(b->memory, p->block / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 #endif
     b->pool = p;
-    if (p->column_count && add_columns(p, b) < 0) {
+    if ((p->column_count && add_columns(p, b) < 0) ||
+        (p->conf.beside && !(b->beside = p->conf.beside(p->conf.arg)))) {
         free_block(p, b);
         return NULL;
     }
@@ -256,6 +263,7 @@ void larder__pixel_block_unref(larder__pixel_block **pb) {
 }
 
 unsigned char *larder__pixel_block_pixels(const larder__pixel_block *b) { return b->memory; }
+void *larder__pixel_block_beside(const larder__pixel_block *b) { return b->beside; }
 bool larder__pixel_block_shared(const larder__pixel_block *b) { return atomic_load(&b->refs) > 1; }
 
 larder__pixel_block *larder__pixel_block_of(const larder_batch *held) {

@@ -16,6 +16,11 @@ typedef struct larder__pool_conf {
     int (*pin)(void *memory, size_t bytes, unsigned flags);
     int (*unpin)(void *memory);
     const larder__columns *columns; /* for the time of the call; NULL: none */
+    /* Something that each block has beside its memory; NULL: nothing. `done` when all are gone. */
+    void *(*beside)(void *arg);
+    void (*beside_end)(void *arg, void *);
+    void (*done)(void *arg);
+    void *arg;
 } larder__pool_conf;
 
 int larder__pool_open(larder__pool **out, const larder__pool_conf *);
@@ -25,6 +30,7 @@ void larder__pool_close(larder__pool **);
 int larder__pixel_block_take(larder__pool *,
                              larder__pixel_block **out); /* one reference; any thread */
 unsigned char *larder__pixel_block_pixels(const larder__pixel_block *);
+void *larder__pixel_block_beside(const larder__pixel_block *);
 /* One that belongs to no place of the ring and is not counted among those on hold. */
 int larder__pixel_block_add(larder__pool *, larder__pixel_block **out);
 

@@ -19,6 +19,8 @@ int larder__place_open(larder_loader *l, larder__place *p) {
     if (!p->piece_read || !p->bytes || !p->y || !p->served || !p->kind || !p->form ||
         !p->read_bytes || !p->faults)
         return LARDER_E_NOMEM;
+    if (l->device && !p->calm && (rc = larder__orders_open(&p->orders, n, l->conf.views)) < 0)
+        return rc;
     p->batch = (larder_batch){.size = sizeof p->batch,
                               .shape = larder__loader_shape(l),
                               .dtype = l->conf.dtype,
@@ -36,12 +38,15 @@ int larder__place_open(larder_loader *l, larder__place *p) {
 void larder__place_lend(larder_loader *l, larder__place *p, larder__pixel_block *block) {
     p->block = block;
     p->x = larder__pixel_block_pixels(block);
-    p->batch.x = l->conf.order_only || larder__x_bytes(l) == 0 ? NULL : p->x;
+    p->batch.x = l->conf.order_only || l->device || larder__x_bytes(l) == 0 ? NULL : p->x;
+    if (l->device)
+        larder__twin_begin(larder__pixel_block_beside(block), l->conf.batch);
     p->batch.columns = larder__pixel_block_columns(block, p->y);
     p->batch.column_count = l->columns ? l->columns->count : 0;
 }
 
 void larder__place_close(larder__place *p) {
+    larder__orders_close(&p->orders);
     larder__planned_close(&p->plan);
     larder__free(p->piece_read);
     larder__free(p->bytes);
@@ -56,9 +61,12 @@ void larder__place_close(larder__place *p) {
 void larder__place_begin(larder_loader *l, larder__place *p) {
     p->reported = false;
     p->next_row = p->pieces_read = 0;
-    p->unprepared = p->plan.n;
+    p->device_rows = p->unsent = p->orders ? larder__freight_rows(l, p->plan.n) : 0;
+    p->made_there = 0;
+    p->unprepared = p->plan.n + (p->device_rows > 0);
     memset(p->kind, LARDER_HIT, p->plan.n);
-    p->rows = p->rows_left = p->plan.n + p->plan.fetched;
+    p->rows = p->plan.n + p->plan.fetched;
+    p->rows_left = p->rows + (p->device_rows > 0);
     memset(p->read_bytes, 0, p->plan.n * sizeof *p->read_bytes);
     p->requests = 0;
     for (size_t i = 0; p->faulty && i < l->conf.batch; i++)

@@ -43,8 +43,7 @@ static int make_view(larder_loader *l, larder__scratch *scratch, larder_buf *byt
     return larder__pipeline_run_shrunk(l->pipeline, scratch, data, size, seed, out);
 }
 
-/* The chance of a view: the first has the row's own. */
-static uint64_t view_seed(uint64_t seed, size_t view) {
+uint64_t larder__view_seed(uint64_t seed, size_t view) {
     return view == 0 || seed == LARDER__NO_CHANCE ? seed : larder__mix64(seed + view);
 }
 
@@ -54,7 +53,7 @@ int larder__pixels_make(larder_loader *l, larder__scratch *scratch, larder_buf *
     size_t size = larder_buf_size(bytes), each = l->row_bytes / l->conf.views;
     int rc = 0;
     for (size_t v = 0; form != LARDER_AUGMENTED && v < l->conf.views && rc == 0; v++)
-        rc = make_view(l, scratch, bytes, form, view_seed(seed, v), (char *)out + v * each);
+        rc = make_view(l, scratch, bytes, form, larder__view_seed(seed, v), (char *)out + v * each);
     if (form != LARDER_AUGMENTED)
         return rc;
     if (size != l->row_bytes)
@@ -153,12 +152,10 @@ static int read_again(larder_loader *l, larder__scratch *scratch, larder__place 
     return rc;
 }
 
-static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
-                       larder_buf *bytes) {
+void larder__row_finish(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                        larder_buf *bytes) {
     const larder__ticket *t = &p->plan.tickets[row];
-    p->kind[row] = t->kind;
     uint64_t seed = larder__row_chance(l, p, row);
-    p->form[row] = larder__row_form(l, t);
     double begun = l->plans ? larder__scratch_seconds(scratch) : 0;
     int rc = larder__row_decode(l, scratch, p, row, t->key, bytes, t->held, seed);
     if (rc < 0)
@@ -167,6 +164,31 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
         larder__row_failed(p, row, rc, larder_errmsg());
     else if (l->plans)
         note_stage(l, scratch, t, bytes, seed, larder__scratch_seconds(scratch) - begun);
+}
+
+/* A row for the device is written down instead, and its label with it. */
+static bool leave_to_device(larder_loader *l, larder__place *p, size_t row, larder_buf *bytes) {
+    const larder__ticket *t = &p->plan.tickets[row];
+    larder_sample s;
+    if (row >= p->device_rows || larder__data_stat(l->data, t->key, &s) < 0 ||
+        !larder__freight_order(l, p, row, bytes, t->held, larder__row_chance(l, p, row)))
+        return false;
+    p->y[row] = s.label;
+    p->served[row] = t->key;
+    return true;
+}
+
+static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t row,
+                       larder_buf *bytes) {
+    const larder__ticket *t = &p->plan.tickets[row];
+    p->kind[row] = t->kind;
+    p->form[row] = larder__row_form(l, t);
+    if (leave_to_device(l, p, row, bytes))
+        return;
+    double begun = p->orders ? larder__now() : 0;
+    larder__row_finish(l, scratch, p, row, bytes);
+    if (p->orders)
+        larder__freight_note(l, larder__now() - begun);
 }
 
 /* The entry that the cache wants, from what was read; `held` says what became of it. */
@@ -225,14 +247,15 @@ static void finish_waiting(larder_loader *l, larder__scratch *scratch, larder__p
                            larder_buf **bytes, split *s) {
     larder__ticket *t = &p->plan.tickets[row];
     larder__at was = larder__seat_turn(LARDER__AT_READ);
-    int rc = larder__cache_wait(larder__draw_cache(l->draw), t, bytes);
-    if (rc == LARDER__TAKE_OVER && row < p->plan.n) {
-        rc = larder__below_alone(l, p, t->key, bytes);
-        t->held = LARDER_ENCODED;
-    }
-    larder__seat_turn(was);
-    if (row >= p->plan.n)
+    if (row >= p->plan.n) { /* fetched besides */
+        larder__cache_wait_only(larder__draw_cache(l->draw), t, bytes);
+        larder__seat_turn(was);
         return;
+    }
+    int rc = larder__cache_wait(larder__draw_cache(l->draw), t, bytes);
+    if (rc == LARDER__TAKE_OVER)
+        rc = larder__row_take_over(l, p, t, bytes);
+    larder__seat_turn(was);
     if (rc < 0) {
         larder__row_failed(p, row, rc, larder_errmsg());
         return;

@@ -139,6 +139,13 @@ int larder__row_alone(larder_loader *l, larder__place *p, uint64_t id, larder_bu
     return 0;
 }
 
+int larder__row_take_over(larder_loader *l, larder__place *p, larder__ticket *t, larder_buf **out) {
+    int rc = larder__below_alone(l, p, t->key, out);
+    t->held = LARDER_ENCODED;
+    larder__cache_took_over(larder__draw_cache(l->draw), t, rc, *out);
+    return rc;
+}
+
 /* Entries that the cache holds elsewhere come first; those that are gone there are read with the
  * misses. */
 static void receive_rows(larder_loader *l, larder__place *p, size_t from, size_t n) {
@@ -168,7 +175,7 @@ int larder__row_bytes(larder_loader *l, larder__place *p, size_t row, larder_buf
     *held = t->held;
     if (rc == LARDER__TAKE_OVER) {
         *held = LARDER_ENCODED;
-        return larder__below_alone(l, p, t->key, out);
+        return larder__row_take_over(l, p, t, out);
     }
     if (p->faults[row].code < 0)
         return larder__fail(p->faults[row].code, "%s", p->faults[row].why);

@@ -146,12 +146,8 @@ static bool join(larder_loader *l, larder__place *p) {
     return rc == 0;
 }
 
-static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
-                    size_t n) {
-    lend_pixels(l, p);
-    pthread_mutex_unlock(&l->lock);
-    larder__rows_prepare(l, scratch, p, from, n);
-    pthread_mutex_lock(&l->lock);
+void larder__place_prepared(larder_loader *l, larder__scratch *scratch, larder__place *p,
+                            size_t n) {
     p->unprepared -= n;
     bool last = p->unprepared == 0 && !p->calm;
     if (last && l->conf.on_bad == LARDER_BAD_REPLACE) {
@@ -169,6 +165,25 @@ static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p
         pthread_mutex_lock(&l->lock);
     }
     rows_finished(l, p, n);
+}
+
+/* Of these rows, how many were for the device. */
+static size_t sent_of(const larder__place *p, size_t from, size_t n) {
+    size_t end = from + n < p->device_rows ? from + n : p->device_rows;
+    return end > from ? end - from : 0;
+}
+
+static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p, size_t from,
+                    size_t n) {
+    lend_pixels(l, p);
+    pthread_mutex_unlock(&l->lock);
+    larder__rows_prepare(l, scratch, p, from, n);
+    pthread_mutex_lock(&l->lock);
+    size_t sent = sent_of(p, from, n);
+    p->unsent -= sent;
+    if (sent && p->unsent == 0)
+        larder__freight_send(l, p);
+    larder__place_prepared(l, scratch, p, n);
 }
 
 /* Where storage answers at once, whoever read a piece prepares it while it is in its caches. */
@@ -264,7 +279,7 @@ void larder__worker_abandon(larder_loader *l) {
                 if (!waiting && t->flight && t->task == LARDER__MAKE)
                     larder__cache_fail(cache, t, LARDER_E_CANCELLED, "the loader was closed");
                 else if (waiting && t->flight && t->task == LARDER__WAIT)
-                    larder__cache_wait(cache, t, bytes);
+                    larder__cache_wait_only(cache, t, bytes);
                 larder_buf_unref(bytes);
                 larder__ticket_drop(t);
             }

@@ -10,7 +10,6 @@ const withToken = (path) => (token ? path + "?token=" + encodeURIComponent(token
 const $ = (id) => document.getElementById(id);
 let state = { jobs: [], rates: [], ended: [] };
 let chosen = null; // key of the job that is shown
-let picked = false; // a person has chosen it
 
 // ---- words -------------------------------------------------------------------------------------
 
@@ -77,7 +76,7 @@ function addPoint(c, when, values) {
 }
 function forget() {
   const known = new Set(state.jobs.concat(state.ended).map(keyOf));
-  for (const key of curves.keys()) if (!known.has(key)) curves.delete(key);
+  for (const of of [curves, spent]) for (const key of of.keys()) if (!known.has(key)) of.delete(key);
 }
 
 // ---- drawing -----------------------------------------------------------------------------------
@@ -91,18 +90,95 @@ function svg(tag, attributes) {
 function frame(box, label) {
   const picture = svg("svg", { viewBox: "0 0 " + W + " " + H, preserveAspectRatio: "none", role: "img" });
   picture.setAttribute("aria-label", label);
+  models.delete(box); // until a chart says that it can be read
   box.replaceChildren(picture);
   return picture;
 }
+const heightOf = (y, top, low) => H - ((y - low) / (top - low || 1)) * (H - 6) - 3;
 function path(xs, ys, top, low) {
   let d = "", pen = false;
   ys.forEach((y, i) => {
     if (!Number.isFinite(y)) { pen = false; return; }
-    const at = H - ((y - low) / (top - low || 1)) * (H - 6) - 3;
-    d += (pen ? "L" : "M") + xs[i].toFixed(1) + " " + at.toFixed(1);
+    d += (pen ? "L" : "M") + xs[i].toFixed(1) + " " + heightOf(y, top, low).toFixed(1);
     pen = true;
   });
   return d;
+}
+// Round numbers between the two, three to six of them.
+function ticksOf(low, top) {
+  const rough = (top - low) / 5, unit = Math.pow(10, Math.floor(Math.log10(rough)));
+  if (!(rough > 0) || !Number.isFinite(unit)) return [low];
+  const step = unit * [1, 2, 5, 10].find((k) => k * unit >= rough * 0.999), out = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= top + step * 1e-9; i++) out.push(Number((i * step).toPrecision(12)));
+  return out;
+}
+// Grid and numbers at its left; in HTML, as the picture is stretched and letters must not be.
+function scale(box, picture, top, low, format) {
+  for (const t of ticksOf(low, top)) {
+    const y = heightOf(t, top, low), tick = make("span", format(t), "tick");
+    picture.prepend(svg("line", { x1: 0, x2: W, y1: y.toFixed(1), y2: y.toFixed(1), class: "gridline" }));
+    tick.style.top = ((100 * y) / H).toFixed(2) + "%";
+    tick.setAttribute("aria-hidden", "true");
+    const plot = picture.parentNode.classList.contains("plot") ? picture.parentNode : wrap(picture);
+    plot.append(tick);
+  }
+}
+function wrap(picture) {
+  const plot = make("div", undefined, "plot");
+  picture.replaceWith(plot);
+  plot.append(picture);
+  return plot;
+}
+
+// ---- values under the pointer, or under the arrow keys ------------------------------------------
+
+const models = new WeakMap(); // box -> {xs, when(i), series: [{name, values, format}]}
+const cursors = new WeakMap(); // box -> where it is read: 0 left, 1 right
+function readable(box, xs, when, series) {
+  models.set(box, { xs: xs, when: when, series: series });
+  read(box);
+}
+function nearest(xs, x) {
+  let best = 0;
+  for (let i = 1; i < xs.length; i++) if (Math.abs(xs[i] - x) < Math.abs(xs[best] - x)) best = i;
+  return best;
+}
+function read(box) {
+  const m = models.get(box), share = cursors.get(box), plot = box.querySelector(".plot");
+  if (plot) for (const old of plot.querySelectorAll(".cursor, .readout")) old.remove();
+  if (!m || !plot || share === undefined) return "";
+  const i = nearest(m.xs, share * W), x = m.xs[i];
+  const words = m.when(i) + ": " + m.series.map((s) => s.name + " " + s.format(s.values[i])).join(", ");
+  plot.querySelector("svg").append(svg("line", { x1: x, x2: x, y1: 0, y2: H, class: "cursor" }));
+  const note = make("div", words, "readout" + (x > W / 2 ? " left" : ""));
+  note.setAttribute("aria-hidden", "true"); // those who listen hear it when they press a key
+  plot.append(note);
+  return words;
+}
+function follow(box) {
+  box.tabIndex = 0;
+  box.setAttribute("role", "group");
+  const head = box.parentNode.querySelector("h2");
+  box.setAttribute("aria-label", (head.textContent || "chart") + "; arrow keys read values");
+  box.addEventListener("pointermove", (e) => {
+    const picture = box.querySelector("svg");
+    if (!picture) return;
+    const r = picture.getBoundingClientRect();
+    cursors.set(box, Math.min(1, Math.max(0, (e.clientX - r.left) / r.width)));
+    read(box);
+  });
+  const leave = () => { cursors.delete(box); read(box); };
+  box.addEventListener("pointerleave", leave);
+  box.addEventListener("blur", leave);
+  box.addEventListener("keydown", (e) => {
+    const m = models.get(box), step = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+    if (e.key === "Escape") leave();
+    if (!m || !step) return;
+    const share = cursors.get(box), at = share === undefined ? m.xs.length - (step < 0 ? 0 : 1) : nearest(m.xs, share * W);
+    cursors.set(box, m.xs[Math.min(m.xs.length - 1, Math.max(0, at + step))] / W);
+    $("said").textContent = read(box);
+    e.preventDefault();
+  });
 }
 function places(times) {
   const from = times[0], span = times[times.length - 1] - from || 1;
@@ -128,8 +204,11 @@ function drawLines(box, times, series, format, fixedTop) {
   const picture = frame(box, series.map((s) => s.name + " now " + s.now).join(", "));
   for (const s of series)
     picture.append(svg("path", { d: path(xs, s.values, top, low), class: "line s-" + s.cls + (s.dash ? " dash" : "") }));
-  axis(box, "top " + format(top), ago(times[times.length - 1] - times[0]) + " until now", series);
+  scale(box, picture, top, low, format);
+  axis(box, ago(times[times.length - 1] - times[0]) + " ago", "now", series);
+  readable(box, xs, before(times), series.map((s) => ({ name: s.name, values: s.values, format: format })));
 }
+const before = (times) => (i) => (i === times.length - 1 ? "now" : ago(times[times.length - 1] - times[i]) + " ago");
 function drawStack(box, times, series, format) {
   if (times.length < 2) { box.replaceChildren(make("p", "nothing yet", "axis")); return; }
   const sums = times.map((_, i) => series.reduce((a, s) => a + (s.values[i] || 0), 0));
@@ -140,7 +219,7 @@ function drawStack(box, times, series, format) {
   }
   const picture = frame(box, series.map((s) => s.name + " now " + s.now).join(", "));
   let base = times.map(() => 0);
-  const y = (v) => (H - (v / top) * (H - 3)).toFixed(1);
+  const y = (v) => heightOf(v, top, 0).toFixed(1);
   for (const s of series) {
     const upper = base.map((b, i) => b + (s.values[i] || 0));
     const d = xs.map((x, i) => (i ? "L" : "M") + x.toFixed(1) + " " + y(upper[i])).join("") +
@@ -148,7 +227,9 @@ function drawStack(box, times, series, format) {
     picture.append(svg("path", { d: d, class: "f-" + s.cls }));
     base = upper;
   }
-  axis(box, "top " + count(top) + " samples/s", ago(times[times.length - 1] - times[0]) + " until now", series);
+  scale(box, picture, top, 0, (n) => count(n) + "/s");
+  axis(box, ago(times[times.length - 1] - times[0]) + " ago", "now", series);
+  readable(box, xs, before(times), series.map((s) => ({ name: s.name, values: s.values.map((v, i) => v / (sums[i] || 1)), format: format })));
 }
 // A row an epoch, the newest below; darker: more samples have such a score.
 function drawScores(box, epochs) {
@@ -199,23 +280,48 @@ function drawMap(box, key, job) {
 // ---- the page ----------------------------------------------------------------------------------
 
 const PARTS = [["training", "good"], ["storage", "miss"], ["decode", "hit"], ["augment", "subst"], ["deciding", "cache"], ["assembly", "grey"]];
-function showSplit(job) {
-  const all = PARTS.reduce((a, [p]) => a + (job[p] || 0), 0);
-  $("verdict").textContent = job.verdict;
-  $("split").replaceChildren();
-  $("split-key").replaceChildren();
-  const words = [];
-  for (const [part, cls] of PARTS) {
-    const share = all > 0 ? job[part] / all : 0, name = part === "deciding" ? "cache" : part;
+const NOW = 10; // seconds that "now" looks back
+const spent = new Map(); // key -> looks of the last seconds: {when, parts}
+function note(job, now) {
+  const looks = spent.get(keyOf(job)) || [];
+  looks.push({ when: now, parts: PARTS.map(([p]) => job[p] || 0) });
+  while (looks.length > 2 && looks[1].when <= now - NOW) looks.shift();
+  spent.set(keyOf(job), looks);
+}
+function drawSplit(bars, key, parts) {
+  const all = parts.reduce((a, b) => a + b, 0), words = [];
+  bars.replaceChildren();
+  key.replaceChildren();
+  PARTS.forEach(([part, cls], i) => {
+    const share = all > 0 ? parts[i] / all : 0, name = part === "deciding" ? "cache" : part;
     const bar = make("div", undefined, "b-" + cls);
     bar.style.flexGrow = String(share);
-    $("split").append(bar);
+    bars.append(bar);
     const item = make("li");
     item.append(make("i", undefined, "b-" + cls), make("span", name + " " + percent(share)));
-    $("split-key").append(item);
+    key.append(item);
     words.push(name + " " + percent(share));
-  }
-  $("split").setAttribute("aria-label", words.join(", "));
+  });
+  bars.setAttribute("aria-label", words.join(", "));
+}
+// As the loader judges the whole run: below a tenth of waiting nothing holds training up.
+function verdictOf(parts) {
+  const all = parts.reduce((a, b) => a + b, 0);
+  if (!(all > 0)) return "no step has ended";
+  const waiting = 1 - parts[0] / all;
+  if (waiting < 0.1) return "training is not held up: it waits for " + percent(waiting) + " of the time";
+  const most = parts.indexOf(Math.max(...parts.slice(1)), 1), name = PARTS[most][0] === "deciding" ? "cache" : PARTS[most][0];
+  return "held up by " + name + ", " + percent(parts[most] / all) + " of the time";
+}
+function showSplit(job, live) {
+  const looks = spent.get(keyOf(job)) || [], last = looks[looks.length - 1];
+  const parts = live && looks.length > 1 ? last.parts.map((p, i) => Math.max(0, p - looks[0].parts[i])) : PARTS.map(() => 0);
+  $("now").hidden = !live;
+  $("h-now").textContent = "Now" + (looks.length > 1 ? ", the last " + ago(last.when - looks[0].when) : "");
+  $("verdict-now").textContent = verdictOf(parts);
+  drawSplit($("split-now"), $("split-now-key"), parts);
+  $("verdict").textContent = job.verdict;
+  drawSplit($("split"), $("split-key"), PARTS.map(([p]) => job[p] || 0));
 }
 function showTiles(job, rates) {
   const demand = value(job, "demand_bytes"), read = value(job, "storage_bytes"), saved = Math.max(0, demand - read); // what is read ahead is not served yet
@@ -238,6 +344,7 @@ function showCurves(job) {
   $("s-shown").hidden = !shown;
   if (shown) {
     $("h-shown").textContent = job.shown + (shown.help ? ": " + shown.help : "");
+    $("c-shown").setAttribute("aria-label", job.shown + "; arrow keys read values");
     drawLines($("c-shown"), c.times, [{ name: job.shown, cls: "subst", values: c.shown }], (n) => (n === undefined ? "–" : n.toPrecision(3)));
   }
 }
@@ -252,8 +359,11 @@ function drawGap(box, rows) {
     const values = rows.map((e) => e[name]);
     picture.append(svg("path", { d: path(xs.length > 1 ? xs : [0, W], values.length > 1 ? values : [values[0], values[0]], top, 0), class: "line s-" + cls }));
   }
-  axis(box, "0 to " + show(top), "epoch " + rows[0].epoch + " to " + last.epoch, [{ name: "fresh", cls: "miss", now: show(last.fresh_loss) },
+  scale(box, picture, top, 0, show);
+  axis(box, "epoch " + rows[0].epoch, "epoch " + last.epoch, [{ name: "fresh", cls: "miss", now: show(last.fresh_loss) },
     { name: "reused", cls: "hit", now: show(last.reused_loss) + ", gap " + show(gap) }]);
+  readable(box, xs, (i) => "epoch " + rows[i].epoch, [["fresh", "fresh_loss"], ["reused", "reused_loss"]].map(([name, key]) =>
+    ({ name: name, values: rows.map((e) => e[key]), format: show })));
 }
 function showEpochs(job) {
   const past = job.history, at = past.map((e) => e.epoch), known = (name) => past.some((e) => e[name] !== null);
@@ -268,7 +378,9 @@ function showEpochs(job) {
     const low = name === "accuracy" ? Math.min(...values) : 0, top = Math.max(...values) || 1;
     const xs = rows.map((e) => ((e.epoch - at[0]) / (at[at.length - 1] - at[0] || 1)) * W);
     picture.append(svg("path", { d: path(xs.length > 1 ? xs : [0, W], values.length > 1 ? values : [values[0], values[0]], top, Math.min(low, top * 0.999)), class: "line s-" + cls }));
-    axis(box, format(low) + " to " + format(top), "epoch " + at[0] + " to " + at[at.length - 1], [{ name: name, cls: cls, now: format(values[values.length - 1]) }]);
+    scale(box, picture, top, Math.min(low, top * 0.999), format);
+    axis(box, "epoch " + at[0], "epoch " + at[at.length - 1], [{ name: name, cls: cls, now: format(values[values.length - 1]) }]);
+    readable(box, xs, (i) => "epoch " + rows[i].epoch, [{ name: name, values: values, format: format }]);
   };
   curve($("c-loss"), "loss", "miss", (n) => n.toPrecision(3));
   curve($("c-accuracy"), "accuracy", "good", (n) => (100 * n).toFixed(2) + " %");
@@ -329,8 +441,8 @@ function showChoice(all) {
 }
 function show() {
   const ended = state.ended.slice().reverse(), all = state.jobs.concat(ended);
-  if (!all.some((j) => keyOf(j) === chosen)) { chosen = null; picked = false; }
-  if (!chosen || (!picked && !state.jobs.some((j) => keyOf(j) === chosen) && state.jobs.length)) {
+  // What is looked at stays, ended or not, until it is forgotten or another is asked for.
+  if (!all.some((j) => keyOf(j) === chosen)) {
     const first = state.jobs.find((j) => j.kind === "loader") || all[0];
     chosen = first ? keyOf(first) : null;
   }
@@ -343,7 +455,9 @@ function show() {
   showChoice(all);
   showJobs();
   if (!job) return;
-  showSplit(job);
+  showSplit(job, index >= 0);
+  $("ended").textContent = "This job has ended. What it showed last:" + (state.jobs.length ? " (" + state.jobs.length +
+    (state.jobs.length > 1 ? " others run" : " other runs") + ", below)" : "");
   showTiles(job, index < 0 ? null : state.rates[index]);
   showCurves(job);
   showEpochs(job);
@@ -352,7 +466,6 @@ function show() {
 }
 function choose(key) {
   chosen = key;
-  picked = true;
   show();
 }
 const WORDS = { connecting: "connecting", live: "live", none: "no job yet", ended: "job ended", lost: "connection lost, trying again", token: "a token is needed: open the address that larder printed" };
@@ -372,7 +485,7 @@ function shown(key, value) {
 function take(text) {
   const now = Date.now() / 1000;
   state = JSON.parse(text, shown);
-  state.jobs.forEach((job, i) => addPoint(curveOf(keyOf(job)), now, state.rates[i]));
+  state.jobs.forEach((job, i) => { addPoint(curveOf(keyOf(job)), now, state.rates[i]); note(job, now); });
   forget();
   if (!document.hidden) show();
 }
@@ -403,6 +516,7 @@ document.addEventListener("keydown", (e) => {
   const all = state.jobs.concat(state.ended.slice().reverse()), at = all.findIndex((j) => keyOf(j) === chosen);
   if (all.length) choose(keyOf(all[(at + (e.key === "j" ? 1 : all.length - 1)) % all.length]));
 });
+document.querySelectorAll(".chart:not(#c-map):not(#c-scores)").forEach(follow);
 $("job").addEventListener("change", (e) => choose(e.target.value));
 $("metrics").setAttribute("href", withToken("metrics"));
 begin();

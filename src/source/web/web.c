@@ -1,5 +1,6 @@
 #include "source/web/web.h"
 
+#include "base/certificates.h"
 #include "base/err.h"
 
 #if LARDER_HAVE_CURL
@@ -70,7 +71,8 @@ int larder__web_open(larder__web **out, larder__web_site *site, const larder__we
     int rc = larder__web_begin() == CURLE_OK && w->lock_ready
                  ? open_stats(w)
                  : larder__fail(LARDER_E_NOMEM, "libcurl does not start");
-    if (rc == 0 && conf->ca && !(w->ca = larder__strdup(conf->ca)))
+    const char *ca = conf->ca ? conf->ca : larder__system_certificates();
+    if (rc == 0 && ca && !(w->ca = larder__strdup(ca)))
         rc = LARDER_E_NOMEM;
     if (rc == 0 && !(w->engines = larder__calloc(conf->engines, sizeof *w->engines)))
         rc = LARDER_E_NOMEM;

@@ -1,4 +1,4 @@
-#include "source/keep.h"
+#include "base/keep.h"
 
 #include "base/err.h"
 #include "base/file.h"

@@ -1,8 +1,8 @@
 /* Small files that are kept between runs in the user's cache folder: $LARDER_CACHE_DIR, or
  * $XDG_CACHE_HOME/larder, or ~/.cache/larder. Written whole or not at all. Losing one only costs
  * the time to make it again, so nothing here is worth stopping a run for. */
-#ifndef LARDER_SOURCE_KEEP_H
-#define LARDER_SOURCE_KEEP_H
+#ifndef LARDER_BASE_KEEP_H
+#define LARDER_BASE_KEEP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,131 @@
+"""``python -m larder demo``: one network trained through several caches, on storage made slow. Needs
+nothing but the package: the program ``larder`` trains, and where no data is installed some is made."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from ._lib import program
+
+INSTALLED = Path("/usr/share/datasets/fashion-mnist")
+SIDE, CLASSES = 24, 10
+RUNS = {"none": ("lru", "0"), "minio": ("minio", "20%"), "rotate": ("rotate", "20%")}
+WHAT = {
+    "none": "a plain loader",
+    "minio": "larder's default: the same training, fewer reads",
+    "rotate": "reuses what is in memory as much as the storage forces",
+}
+
+
+def patterns(chance: random.Random) -> List[bytes]:
+    """A pattern of squares for each class."""
+    made = []
+    for _ in range(CLASSES):
+        squares = [[chance.choice((0, 255)) for _ in range(SIDE // 4)] for _ in range(SIDE // 4)]
+        rows = [bytes(v for v in row for _ in range(4)) for row in squares for _ in range(4)]
+        made.append(b"".join(rows))
+    return made
+
+
+def picture(pattern: bytes, chance: random.Random) -> bytes:
+    """The pattern, moved by some rows, with three quarters of the pixels' bits lost in noise."""
+    turned = SIDE * chance.randrange(SIDE)
+    shown = int.from_bytes(pattern[turned:] + pattern[:turned], "big")
+    bits = 8 * len(pattern)
+    kept = chance.getrandbits(bits) & chance.getrandbits(bits)
+    return (shown & kept | chance.getrandbits(bits) & ~kept).to_bytes(len(pattern), "big")
+
+
+def make_data(folder: Path, n: int) -> None:
+    """Made-up pictures in the files of MNIST: n to train on, a quarter of that to test."""
+    chance = random.Random(1)
+    shapes = patterns(chance)
+    for part, count in (("train", n), ("t10k", n // 4)):
+        labels = bytes(i % CLASSES for i in range(count))
+        pixels = b"".join(picture(shapes[label], chance) for label in labels)
+        head = struct.pack(">4i", 0x803, count, SIDE, SIDE)
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(head + pixels)
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 0x801, count) + labels)
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(command, stdout=subprocess.PIPE)
+    if done.returncode:
+        raise SystemExit(done.returncode)  # it has said why
+    return done.stdout.decode()
+
+
+def train(data: str, out: Path, epochs: int, speed: str) -> List[str]:
+    folders = []
+    for name, (recipe, cache) in RUNS.items():
+        print(f"  {name}: {WHAT[name]} …", flush=True)
+        folders.append(str(out / name))
+        run(program(), "train", data, "--recipe", recipe, "--cache", cache, "--epochs", str(epochs),
+            "--slow", f"bandwidth={speed}", "--name", name, "--out", folders[-1], "--quiet")
+    return folders
+
+
+COLUMNS = (
+    ("time", "seconds", "{:.1f} s"),
+    ("waiting", "waiting", "{:.0f} %"),
+    ("read", "storage_megabytes", "{:.1f} MB"),
+    ("hits", "hits", "{:.0f} %"),
+    ("repeats", "repeats", "{:.0f} %"),
+    ("accuracy", "accuracy", "{:.2f} %"),
+)
+
+
+def table(rows: List[Dict[str, Any]]) -> str:
+    lines = [f"{'':8}" + "".join(f"{title:>11}" for title, _, _ in COLUMNS)]
+    for row in rows:
+        cells = (form.format(row[key]["mean"]) for _, key, form in COLUMNS)
+        lines.append(f"{row['name']:8}" + "".join(f"{cell:>11}" for cell in cells))
+    return "\n".join(lines)
+
+
+def what_next() -> str:
+    here = {name: importlib.util.find_spec(name) is not None for name in ("numpy", "torch")}
+    if here["torch"]:
+        return "PyTorch is installed: help(larder.Loader) shows the two lines that change in your script."
+    if here["numpy"]:
+        return "For PyTorch: pip install torch. Without it, larder.Loader gives NumPy arrays."
+    return "For your own training from Python: pip install torch (or numpy alone), then help(larder.Loader)."
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="larder demo", description="Trains one network through several caches, "
+                                     "on storage made slow, and shows what each read and reached.")
+    parser.add_argument("data", nargs="?", help="a data set with a training and a test part (Fashion-MNIST where "
+                        "Debian's package has it, else made-up pictures)")
+    parser.add_argument("--quick", action="store_true", help="made-up pictures, few of them: a matter of seconds")
+    parser.add_argument("--epochs", type=int, help="of each run (6; with --quick 2)")
+    parser.add_argument("--slow", metavar="SPEED", help="of the storage, as 16MiB a second")
+    given = parser.parse_args(argv)
+    epochs = given.epochs or (2 if given.quick else 6)
+    with tempfile.TemporaryDirectory(prefix="larder-demo-") as folder:
+        data, speed = given.data, given.slow or "16MiB"
+        if not data and not given.quick and INSTALLED.is_dir():
+            data = str(INSTALLED)
+        elif not data:
+            data, speed = f"{folder}/data", given.slow or "4MiB"
+            Path(data).mkdir()
+            make_data(Path(data), 3000 if given.quick else 20000)
+        told = "made-up pictures" if data.startswith(folder) else data
+        print(f"larder demo: {told}, {epochs} epochs, storage of {speed}/s, a cache of 20 % of the data")
+        folders = train(data, Path(folder), epochs, speed)
+        rows = [json.loads(line) for line in run(program(), "report", "--json", *folders).splitlines()]
+    print(f"\n{table(rows)}\n\n{what_next()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

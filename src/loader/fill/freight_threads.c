@@ -1,0 +1,316 @@
+/* The threads that have the device decode. Each takes some rows of the oldest batch that was sent,
+ * so that a batch is decoded by all of them at once, and waits until they are there. */
+#include "loader/fill/freight_inside.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+int larder__decoder_open(larder_loader *l, larder__decoder *k) {
+    larder__gpu *g = l->device->gpu;
+    k->loader = l;
+    k->jobs = larder__calloc(LARDER__FREIGHT_PICTURES * l->conf.views, sizeof *k->jobs);
+    if (!k->jobs)
+        return LARDER_E_NOMEM;
+    int rc = larder__loader_scratch(l, &k->scratch);
+    rc = rc < 0 ? rc : larder__jpegs_open(&k->jpegs, g, !l->device->fast);
+    rc = rc < 0 ? rc : larder__gpu_stream_open(g, &k->stream, true);
+    return rc < 0 ? rc : larder__gpu_event_open(g, &k->over);
+}
+
+void larder__decoder_close(larder__gpu *g, larder__decoder *k) {
+    larder__scratch_close(&k->scratch);
+    larder__jpegs_close(&k->jpegs);
+    larder__gpu_piece_free(g, &k->pictures);
+    larder__gpu_piece_free(g, &k->work);
+    larder__gpu_unpin(g, k->staging);
+    larder__gpu_event_close(g, &k->over);
+    larder__gpu_stream_close(g, &k->stream);
+    larder__free(k->jobs);
+    *k = (larder__decoder){0};
+}
+
+/* ---- the device's threads -------------------------------------------------------------------- */
+
+void larder__freight_send(larder_loader *l, larder__place *p) {
+    larder__freight *d = l->device;
+    p->behind = NULL;
+    if (d->last)
+        d->last->behind = p;
+    else
+        d->first = p;
+    d->last = p;
+    p->begun_there = 0;
+    p->undecoded = p->device_rows;
+    pthread_cond_broadcast(&d->sent);
+}
+
+typedef struct piece { /* rows from..to-1 of a place, the next ones to be tried being `at` on */
+    larder__place *place;
+    size_t from, to, at;
+} piece;
+
+/* Orders of a piece, as many as there is memory for. */
+static size_t take_orders(larder__decoder *k, piece *p) {
+    size_t n = 0, bytes = 0;
+    for (; p->at < p->to; p->at++) {
+        const larder__order *from = &p->place->orders->each[p->at];
+        if (!from->bytes)
+            continue;
+        larder__levels_picture to = from->picture;
+        if (!larder__jpegs_planes(k->jpegs))
+            to.colour = LARDER__LEVELS_RGB;
+        size_t more = larder__jpeg_planes(&to, 0);
+        if (bytes + more > LARDER__FREIGHT_BYTES)
+            break;
+        k->to[n] = to;
+        k->rows[n] = p->at;
+        k->orders[n++] = (larder__jpeg_order){.bytes = from->jpeg, .size = from->size};
+        bytes += more;
+    }
+    return n;
+}
+
+/* Files that lie in memory that is not pinned, all in one piece that is. */
+static int stage_files(larder__decoder *k, size_t n) {
+    const size_t row = k->loader->row_bytes;
+    larder__gpu *g = k->loader->device->gpu;
+    size_t bytes = 0;
+    int rc = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += k->orders[i].size > row ? k->orders[i].size : 0;
+    if (bytes > k->staged) {
+        void *fresh = NULL;
+        larder__gpu_unpin(g, k->staging);
+        k->staged = 0;
+        rc = larder__gpu_pinned(g, &fresh, bytes + bytes / 4);
+        k->staging = fresh;
+        k->staged = rc < 0 ? 0 : bytes + bytes / 4;
+    }
+    bytes = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (k->orders[i].size > row) {
+            k->orders[i].bytes = memcpy(k->staging + bytes, k->orders[i].bytes, k->orders[i].size);
+            bytes += k->orders[i].size;
+        }
+    return rc;
+}
+
+static int lay_pictures(larder__decoder *k, size_t n) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += larder__jpeg_planes(&k->to[i], 0);
+    int rc = larder__gpu_piece_grow(k->loader->device->gpu, &k->pictures, bytes, "decoded pictures",
+                                    k->stream);
+    bytes = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        bytes += larder__jpeg_planes(&k->to[i], k->pictures.at + bytes);
+        k->orders[i].to = &k->to[i];
+    }
+    return rc;
+}
+
+/* The jobs of what was decoded. */
+static size_t fill_jobs(larder__decoder *k, const larder__place *p, size_t n) {
+    const larder__orders *o = p->orders;
+    const larder__freight *d = k->loader->device;
+    const larder__twin *t = larder__pixel_block_beside(p->block);
+    size_t jobs = 0, view_bytes = d->row_bytes / o->views;
+    for (size_t i = 0; i < n; i++)
+        for (size_t v = 0; v < o->views && !k->orders[i].failed; v++) {
+            larder__levels_job *j = &k->jobs[jobs++];
+            *j = o->jobs[k->rows[i] * o->views + v];
+            j->from = k->to[i];
+            j->out = t->levels + k->rows[i] * d->row_bytes + v * view_bytes;
+        }
+    return jobs;
+}
+
+/* Some of the rows; what the device refused stays an order. */
+static int make_some(larder__decoder *k, piece *p) {
+    larder_loader *l = k->loader;
+    larder__freight *d = l->device;
+    larder__twin *t = larder__pixel_block_beside(p->place->block);
+    larder_shape s = larder__loader_shape(l);
+    size_t n = take_orders(k, p);
+    int rc = stage_files(k, n);
+    rc = rc < 0 ? rc : lay_pictures(k, n);
+    rc = rc < 0 || n == 0 ? rc : larder__jpegs_decode(k->jpegs, k->orders, n, k->stream);
+    rc = rc < 0 ? rc
+                : larder__levels_make(d->code, k->jobs, fill_jobs(k, p->place, n),
+                                      (larder__levels_shape){(int32_t)s.w, (int32_t)s.h,
+                                                             l->conf.layout == LARDER_NHWC},
+                                      &k->work, k->stream);
+    rc = rc < 0 ? rc : larder__gpu_event_record(d->gpu, k->over, k->stream);
+    rc = rc < 0 ? rc : larder__gpu_event_wait(d->gpu, k->over);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (!k->orders[i].failed) {
+            t->made[k->rows[i]] = 1;
+            larder__order_drop(&p->place->orders->each[k->rows[i]]);
+        }
+    return rc;
+}
+
+/* Rows that are still orders, by the cores as ever. */
+static size_t make_rest(larder__decoder *k, const piece *p) {
+    size_t n = 0;
+    for (size_t i = p->from; i < p->to; i++) {
+        larder__order *o = &p->place->orders->each[i];
+        if (!o->bytes)
+            continue;
+        larder__row_finish(k->loader, k->scratch, p->place, i, o->bytes);
+        larder__order_drop(o);
+        n++;
+    }
+    return n;
+}
+
+static void give_up(larder_loader *l, int rc) {
+    larder__freight *d = l->device;
+    if (d->decode == LARDER__DECODE_THERE) {
+        larder__loader_fail(l, larder__fail_in(rc, "decode=gpu"));
+        pthread_cond_broadcast(&l->ready);
+    } else if (!d->lost)
+        larder__note(l->stats,
+                     "the GPU decodes no more, and all pictures are decoded by the cores: %s",
+                     larder_errmsg());
+    d->lost = true;
+    d->share = 0;
+    larder__stat_set(l->stats, l->stat.gpu_share, 0);
+}
+
+static void note_refused(larder_loader *l, const larder__decoder *k, size_t n) {
+    larder__freight *d = l->device;
+    int code = larder__jpegs_refused(k->jpegs);
+    larder__stat_add(l->stats, l->stat.gpu_refused, n);
+    if (code && !d->refusal_told)
+        larder__note(l->stats,
+                     "nvJPEG would not decode a file that looks plain (its code %d): the cores do, "
+                     "also others that follow (gpu_refused)",
+                     code);
+    d->refusal_told |= code != 0;
+}
+
+static size_t orders_of(const piece *p) {
+    size_t n = 0;
+    for (size_t i = p->from; i < p->to; i++)
+        n += p->place->orders->each[i].bytes != NULL;
+    return n;
+}
+
+/* What it took, for who shares the rows out. */
+static void note_made(larder_loader *l, larder__place *p, size_t made, double took) {
+    larder__freight *d = l->device;
+    double each = took / (double)made;
+    d->row_there = d->row_there > 0 ? 0.95 * d->row_there + 0.05 * each : each;
+    p->made_there += made;
+    larder__stat_observe(l->stats, l->stat.gpu_time, took);
+}
+
+/* With the lock held, which is given up meanwhile. */
+static void serve(larder__decoder *k, piece *p) {
+    larder_loader *l = k->loader;
+    char why[256] = "";
+    int rc = 0;
+    pthread_mutex_unlock(&l->lock);
+    size_t wanted = orders_of(p);
+    double begun = larder__now();
+    while (rc == 0 && p->at < p->to)
+        rc = make_some(k, p);
+    double took = larder__now() - begun;
+    if (rc < 0)
+        snprintf(why, sizeof why, "%s", larder_errmsg());
+    size_t rest = make_rest(k, p), made = wanted - rest;
+    pthread_mutex_lock(&l->lock);
+    if (rc < 0) {
+        larder__errmsg_set(why);
+        give_up(l, rc);
+    } else if (rest)
+        note_refused(l, k, rest);
+    if (made)
+        note_made(l, p->place, made, took);
+    /* Where the device was to do it, the job ends before the first batch that it did not make. */
+    bool over = l->device->lost && l->device->decode == LARDER__DECODE_THERE;
+    if ((p->place->undecoded -= p->to - p->from) == 0 && !over)
+        larder__place_prepared(l, k->scratch, p->place, 1);
+}
+
+/* The next rows of the oldest batch; false: there are none. */
+static bool take_piece(larder__freight *d, piece *out) {
+    larder__place *p = d->first;
+    if (!p)
+        return false;
+    size_t left = p->device_rows - p->begun_there;
+    *out = (piece){.place = p, .from = p->begun_there, .at = p->begun_there};
+    p->begun_there += left < LARDER__FREIGHT_PICTURES ? left : LARDER__FREIGHT_PICTURES;
+    out->to = p->begun_there;
+    if (p->begun_there == p->device_rows) {
+        d->first = p->behind;
+        d->last = d->first ? d->last : NULL;
+    }
+    return true;
+}
+
+/* The first one is open; the others open what is theirs themselves, and go where they cannot. */
+static void *decoder_run(void *arg) {
+    larder__decoder *k = arg;
+    larder_loader *l = k->loader;
+    piece p;
+    bool open = k->jpegs || larder__decoder_open(l, k) == 0;
+    pthread_mutex_lock(&l->lock);
+    larder__seat_take(&l->seats[l->seated++]);
+    larder__seat_share(1); /* who waits for it waits for decoding */
+    while (open && !l->stop) {
+        if (!take_piece(l->device, &p)) {
+            pthread_cond_wait(&l->device->sent, &l->lock);
+            continue;
+        }
+        larder__seat_turn(LARDER__AT_PREPARE);
+        serve(k, &p);
+        larder__seat_turn(LARDER__AT_NOTHING);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+int larder__freight_start(larder_loader *l) {
+    larder__freight *d = l->device;
+    while (d && d->decode != LARDER__DECODE_HERE && d->running < LARDER__FREIGHT_THREADS) {
+        larder__decoder *k = &d->decoders[d->running];
+        k->loader = l;
+        int err = pthread_create(&k->thread, NULL, decoder_run, k);
+        if (err && d->running == 0)
+            return larder__fail(LARDER_E_NOMEM, "cannot start a thread: %s", strerror(err));
+        if (err)
+            break;
+        d->running++;
+    }
+    return 0;
+}
+
+uint32_t larder__freight_threads(const larder_loader *l) {
+    return l->device ? __atomic_load_n(&l->device->running, __ATOMIC_RELAXED) : 0;
+}
+
+double larder__freight_share(const larder_loader *l) {
+    const larder__freight *d = l->device;
+    return d && d->decode != LARDER__DECODE_HERE ? d->share : d && d->could ? -1 : -2;
+}
+
+void larder__freight_end(larder_loader *l) {
+    larder__freight *d = l->device;
+    if (!d)
+        return;
+    pthread_mutex_lock(&l->lock);
+    pthread_cond_broadcast(&d->sent);
+    pthread_mutex_unlock(&l->lock);
+    for (uint32_t i = 0; i < d->running; i++)
+        pthread_join(d->decoders[i].thread, NULL);
+    d->running = 0;
+    for (int i = 0; i < LARDER__FREIGHT_THREADS; i++)
+        larder__decoder_close(d->gpu, &d->decoders[i]);
+}

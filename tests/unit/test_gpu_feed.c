@@ -1,0 +1,440 @@
+/* Batches for a GPU, without one: larder's device code is run on this machine (levels_on_cpu.cpp)
+ * with planes that libjpeg left (fake_nvjpeg.c), so that rows of both ways can be compared to the
+ * bit, and what a driver and nvJPEG get wrong is tried. How fast anything is, is not asked here. */
+#include "check.h"
+
+#include "base/half.h"
+#include "gpu/gpu_levels.h"
+#include "loader/inside.h"
+#include "pack_kit.h"
+#include "pictures.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[256], kept[256], source[300];
+enum { PICTURES = 24, BATCH = 8, BROKEN = 5 };
+
+static const char *build(void) {
+    const char *b = getenv("LARDER_BUILD");
+    return b ? b : "build/test";
+}
+
+static void write_picture(int i, const void *bytes, size_t size) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/%c", folder, 'a' + i % 3);
+    mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/%c/%02d.jpg", folder, 'a' + i % 3, i);
+    check_write(path, bytes, size);
+}
+
+/* Of all samplings, odd sides, grey ones, with restart marks; some that no device takes. */
+static void write_pictures(void) {
+    static const int samplings[][2] = {{1, 1}, {2, 1}, {2, 2}, {1, 2}};
+    for (int i = 0; i < PICTURES; i++) {
+        check_jpeg_conf c = {.w = 97 + 41 * ((uint32_t)i % 7),
+                             .h = 80 + 37 * ((uint32_t)i % 5),
+                             .channels = i % 6 == 5 ? 1 : 3,
+                             .h_samp = samplings[i % 4][0],
+                             .v_samp = samplings[i % 4][1],
+                             .progressive = i == 13,
+                             .restart = i % 3 == 2 ? 4 : 0,
+                             .seed = (uint32_t)i};
+        c.h_samp = c.channels == 1 ? 1 : c.h_samp;
+        c.v_samp = c.channels == 1 ? 1 : c.v_samp;
+        size_t size;
+        unsigned char *bytes = check_jpeg(&c, &size);
+        write_picture(i, bytes, size);
+        free(bytes);
+    }
+}
+
+static larder_loader_conf conf_of(const char *augment) {
+    return (larder_loader_conf){.size = sizeof(larder_loader_conf),
+                                .source = source,
+                                .augment = augment,
+                                .cache = "50%",
+                                .batch = BATCH,
+                                .threads = 2,
+                                .seed = 11,
+                                .epochs = 2};
+}
+
+static size_t elements(const larder_batch *b) {
+    return b->n * b->views * b->shape.h * b->shape.w * b->shape.c;
+}
+
+static double stat_of(larder_loader *l, const char *name) {
+    larder_stat_value v = {.size = sizeof v};
+    for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
+        if (strcmp(v.name, name) == 0)
+            return v.value;
+    return -1;
+}
+
+static const void *x_of(larder_loader *l, const larder_batch *b, void *room) {
+    if (b->x)
+        return b->x;
+    check_ok(larder_loader_to_device(l, b, room, NULL));
+    return room;
+}
+
+/* Both to their end: the same samples, and the same rows to the bit. */
+static void compare(larder_loader_conf here, larder_loader_conf there, bool *decoded) {
+    larder_loader *a, *b;
+    check_ok(larder_loader_open(&a, &here));
+    check_ok(larder_loader_open(&b, &there));
+    void *room = malloc((size_t)32 << 20);
+    for (int rc = 0; rc != LARDER_END;) {
+        const larder_batch *p, *q;
+        rc = larder_loader_next(a, &p);
+        check_ok(rc);
+        assert_int_equal(larder_loader_next(b, &q), rc);
+        if (rc != 0)
+            continue;
+        assert_int_equal(p->n, q->n);
+        assert_non_null(p->x);
+        assert_null(q->x);
+        assert_memory_equal(p->served, q->served, p->n * sizeof *p->served);
+        assert_memory_equal(p->ids, q->ids, p->n * sizeof *p->ids);
+        assert_memory_equal(p->y, q->y, p->n * sizeof *p->y);
+        assert_memory_equal(p->kind, q->kind, p->n);
+        assert_true(p->mix_weight == q->mix_weight);
+        size_t each = p->dtype == LARDER_F32 ? 4 : p->dtype == LARDER_U8 ? 1 : 2;
+        assert_int_equal(p->dtype, q->dtype);
+        assert_memory_equal(p->x, x_of(b, q, room), elements(p) * each);
+        check_ok(larder_loader_done(a, p));
+        check_ok(larder_loader_done(b, q));
+    }
+    for (uint64_t e = 0; e < 2; e++) {
+        larder_figures f = {.size = sizeof f}, g = {.size = sizeof g};
+        check_ok(larder_loader_figures(a, e, &f));
+        check_ok(larder_loader_figures(b, e, &g));
+        assert_memory_equal(&f, &g, sizeof f);
+    }
+    *decoded = stat_of(b, "decoded_gpu") > 0;
+    free(room);
+    larder_loader_close(&a);
+    larder_loader_close(&b);
+}
+
+static void compare_with(const char *augment, larder_dtype dtype, larder_layout layout,
+                         const char *decode, size_t views) {
+    larder_loader_conf here = conf_of(augment);
+    here.dtype = dtype;
+    here.layout = layout;
+    here.views = views;
+    larder_loader_conf there = here;
+    there.device = "cuda:0";
+    there.decode = decode;
+    bool decoded;
+    compare(here, there, &decoded);
+    assert_int_equal(decoded, decode != NULL);
+}
+
+#define SMALL "rrc:size=32,gap=0"
+#define LEVELS SMALL "|flip|normalize:preset=imagenet"
+
+static void rows_travel_as_levels(void **state) {
+    (void)state;
+    compare_with(LEVELS, LARDER_F32, LARDER_NCHW, NULL, 1);
+    compare_with(LEVELS, LARDER_F16, LARDER_NHWC, NULL, 1);
+    compare_with(LEVELS, LARDER_BF16, LARDER_NCHW, NULL, 2);
+    compare_with(SMALL "|flip", LARDER_U8, LARDER_NHWC, NULL, 1);
+    compare_with(SMALL "|mixup", LARDER_F32, LARDER_NCHW, NULL, 1);
+    compare_with(SMALL "|normalize:preset=imagenet|cutmix", LARDER_BF16, LARDER_NHWC, NULL, 1);
+    compare_with(SMALL "|mixup", LARDER_U8, LARDER_NCHW, NULL, 1);
+    compare_with(SMALL "|mixup", LARDER_F16, LARDER_NCHW, NULL, 1);
+}
+
+static void rows_are_decoded_there(void **state) {
+    static const char *const chains[] = {
+        LEVELS,
+        "rrc:size=32,gap=0,interpolation=bicubic|flip|vflip",
+        "rrc:size=32,gap=0,interpolation=nearest|vflip:p=1",
+        "rrc:size=200,gap=0,interpolation=bicubic,antialias=no",
+        "rrc:size=40,gap=0,antialias=no|flip:p=1",
+        "resize:h=50,w=30,gap=0|normalize:mean=0.5,std=0.25",
+        "resize:size=64,gap=0|centercrop:size=48",
+        "centercrop:size=120|flip",
+        "crop:h=100,w=90,pad=12|flip",
+        "centercrop:h=300,w=260|vflip:p=1",
+        "resize:h=24,w=30,gap=0|pad:by=3/2/1/4,fill=9/8/7|flip:p=1",
+        SMALL
+        "|jitter:brightness=0.4,contrast=0.4,saturation=0.4,hue=0.2|normalize:preset=imagenet",
+        SMALL "|jitter:contrast=0.9|jitter:contrast=0.5,brightness=0.3|grey:p=0.3",
+        SMALL "|solarize:p=0.5|posterize:p=0.5|invert:p=0.3|grey:p=0.5",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        printf("  %s\n", chains[i]);
+        compare_with(chains[i], LARDER_F32, i % 2 ? LARDER_NHWC : LARDER_NCHW, "gpu", 1);
+    }
+    compare_with(LEVELS, LARDER_F32, LARDER_NCHW, "gpu:fast", 1); /* libjpeg's RGB, here */
+    compare_with("centercrop:size=120|flip", LARDER_U8, LARDER_NHWC, "auto", 1);
+    compare_with(LEVELS, LARDER_F16, LARDER_NCHW, "auto:fast", 1);
+    compare_with(LEVELS, LARDER_F32, LARDER_NCHW, "gpu", 3);
+    compare_with(SMALL "|mixup", LARDER_F32, LARDER_NCHW, "gpu:fast", 1);
+}
+
+/* Parts of packed pictures are decoded as small pictures; shrunk ones as what they were. */
+static void other_forms(void **state) {
+    char plain[256], packed[256], from[300], uri[300];
+    bool decoded;
+    (void)state;
+    check_folder(plain);
+    check_folder(packed);
+    kit_pictures(plain);
+    snprintf(from, sizeof from, "dir:%s", plain);
+    larder__pack_conf pack = kit_pack_conf(from, packed);
+    larder__pack_result r;
+    pack.how.restart = 2;
+    check_ok(larder__pack_run(&pack, &r));
+    snprintf(uri, sizeof uri, "pack:%s", packed);
+    static const char *const recipes[] = {"minio", "minio:shrink=auto", "minio"};
+    for (int i = 0; i < 3; i++) {
+        larder_loader_conf here = conf_of("rrc:size=20,gap=0|flip");
+        here.source = i == 0 ? uri : i == 1 ? source : from;
+        here.recipe = recipes[i];
+        larder_loader_conf there = here;
+        there.device = "cuda";
+        there.decode = "gpu";
+        compare(here, there, &decoded);
+        assert_true(decoded);
+    }
+    check_folder_remove(plain);
+    check_folder_remove(packed);
+}
+
+/* Saved on one side and gone on with on the other, in the middle of an epoch. */
+static void resumed(void **state) {
+    (void)state;
+    larder_loader *a, *b;
+    larder_loader_conf here = conf_of(LEVELS), there = here;
+    there.device = "cuda";
+    there.decode = "gpu";
+    void *saved, *room = malloc((size_t)1 << 20);
+    size_t size;
+    const larder_batch *p, *q;
+    check_ok(larder_loader_open(&b, &there));
+    check_ok(larder_loader_next(b, &q));
+    check_ok(larder_loader_save(b, LARDER_STATE, &saved, &size));
+    larder_loader_close(&b);
+    check_ok(larder_loader_open(&a, &here));
+    check_ok(larder_loader_open(&b, &there));
+    check_ok(larder_loader_restore(a, LARDER_STATE, saved, size));
+    check_ok(larder_loader_restore(b, LARDER_STATE, saved, size));
+    larder_free(saved);
+    for (uint64_t number = 1; number < PICTURES / BATCH; number++) {
+        check_ok(larder_loader_next(a, &p));
+        check_ok(larder_loader_next(b, &q));
+        assert_int_equal(q->number, number);
+        assert_memory_equal(p->served, q->served, p->n * sizeof *p->served);
+        assert_memory_equal(p->x, x_of(b, q, room), elements(p) * sizeof(float));
+        check_ok(larder_loader_done(a, p));
+        check_ok(larder_loader_done(b, q));
+    }
+    free(room);
+    larder_loader_close(&a);
+    larder_loader_close(&b);
+}
+
+static void structs_agree(void **state) {
+    char path[400];
+    (void)state;
+    snprintf(path, sizeof path, "%s/fake/code/levels_on_cpu.so", build());
+    void *lib = dlopen(path, RTLD_NOW);
+    assert_non_null(lib);
+    unsigned (*sizes)(int);
+    void *at = dlsym(lib, "fake_code_size");
+    memcpy(&sizes, &at, sizeof sizes);
+    assert_int_equal(sizes(0), sizeof(larder__levels_axis));
+    assert_int_equal(sizes(1), sizeof(larder__levels_picture));
+    assert_int_equal(sizes(2), sizeof(larder__levels_job));
+    assert_int_equal(sizes(3), sizeof(larder__levels_worth));
+}
+
+static void open_fails(const char *augment, const char *decode, const char *says) {
+    larder_loader *l = NULL;
+    larder_loader_conf c = conf_of(augment);
+    c.device = "cuda";
+    c.decode = decode;
+    assert_true(larder_loader_open(&l, &c) < 0);
+    if (!strstr(larder_errmsg(), says))
+        fail_msg("\"%s\" lacks \"%s\"", larder_errmsg(), says);
+}
+
+/* A run to its end, which does all the same; what it has noted. */
+static void goes_on(const char *augment, const char *decode, const char *noted) {
+    larder_loader *l;
+    larder_loader_conf c = conf_of(augment);
+    c.device = "cuda";
+    c.decode = decode;
+    check_ok(larder_loader_open(&l, &c));
+    const larder_batch *b;
+    char says[512] = "";
+    bool found = false;
+    int rc;
+    while ((rc = larder_loader_next(l, &b)) != LARDER_END) {
+        check_ok(rc);
+        if (rc == 0)
+            check_ok(larder_loader_done(l, b));
+    }
+    for (uint64_t i = 0; larder_loader_says(l, LARDER_SAYS_NOTE, i, says, sizeof says) == 0; i++)
+        found |= strstr(says, noted) != NULL;
+    if (!found)
+        fail_msg("no note says \"%s\", the last one: %s", noted, says);
+    larder_loader_close(&l);
+}
+
+static void refusals(void **state) {
+    larder_loader *l = NULL;
+    (void)state;
+    open_fails(SMALL "|erase", "gpu", "stage erase");
+    open_fails(SMALL "|equalize", "gpu", "stage equalize");
+    open_fails("jitter:hue=0.1|rrc:size=32", "gpu", "stage rrc after one that changes colours");
+    open_fails("resize:h=24,w=30|pad:by=2,mode=reflect", "gpu", "no code for stage pad");
+    open_fails(SMALL, "gpus", "decode is cpu, gpu or auto");
+    open_fails(SMALL, "gpu:", "decode is cpu, gpu or auto");
+    open_fails(SMALL, "cpu:fast", "decode is cpu, gpu or auto");
+    larder_loader_conf c = conf_of(SMALL);
+    c.decode = "gpu";
+    assert_int_equal(larder_loader_open(&l, &c), LARDER_E_ARGS);
+    c.device = "tpu";
+    assert_int_equal(larder_loader_open(&l, &c), LARDER_E_ARGS);
+    goes_on(SMALL "|equalize", "auto", "stage equalize");
+}
+
+/* Batches of stages that work on finished rows lie in memory. */
+static void late_stages(void **state) {
+    (void)state;
+    larder_loader *l;
+    const larder_batch *b;
+    larder_loader_conf c = conf_of(SMALL "|erase");
+    c.device = "cuda";
+    check_ok(larder_loader_open(&l, &c));
+    check_ok(larder_loader_next(l, &b));
+    assert_non_null(b->x);
+    assert_int_equal(larder_loader_to_device(l, b, (void *)8, NULL), LARDER_E_STATE);
+    larder_loader_close(&l);
+}
+
+/* Comes first: a driver that has started is not asked again. */
+static void drivers(void **state) {
+    (void)state;
+    setenv("FAKE_CUDA", "none", 1);
+    open_fails(SMALL, "gpu", "device cuda: NVIDIA's driver sees no GPU");
+    goes_on(SMALL, "auto", "sees no GPU");
+    goes_on(SMALL, NULL, "sees no GPU");
+    setenv("FAKE_CUDA", "old", 1);
+    open_fails(SMALL, "gpu", "a newer driver");
+    goes_on(SMALL, NULL, "a newer driver");
+    setenv("FAKE_CUDA", "full", 1);
+    setenv("FAKE_CUDA_BYTES", "1000", 1);
+    open_fails(SMALL, NULL, "are wanted for the levels of a batch");
+    unsetenv("FAKE_CUDA");
+    unsetenv("FAKE_CUDA_BYTES");
+}
+
+static void nvjpeg_faults(void **state) {
+    bool decoded;
+    (void)state;
+    larder_loader_conf here = conf_of(LEVELS), there = here;
+    there.device = "cuda";
+    there.decode = "gpu";
+    static const char *const faults[] = {"engine", "refuse", "fail", "lies"};
+    for (size_t i = 0; i < 4; i++) {
+        setenv("FAKE_NVJPEG", faults[i], 1);
+        compare(here, there, &decoded);
+        assert_true(decoded);
+    }
+    setenv("FAKE_NVJPEG", "full", 1);
+    goes_on(LEVELS, "auto", "too little memory");
+    larder_loader *l;
+    const larder_batch *b;
+    check_ok(larder_loader_open(&l, &there));
+    int rc;
+    while ((rc = larder_loader_next(l, &b)) == 0) /* what is there already is handed out */
+        check_ok(larder_loader_done(l, b));
+    assert_int_equal(rc, LARDER_E_NOMEM);
+    assert_non_null(strstr(larder_errmsg(), "decode=gpu"));
+    larder_loader_close(&l);
+    unsetenv("FAKE_NVJPEG");
+}
+
+/* What is no plain JPEG, and what is broken, is named as ever. */
+static void broken_files(void **state) {
+    size_t size;
+    bool decoded;
+    (void)state;
+    check_jpeg_conf c = {.w = 90, .h = 70, .channels = 3, .h_samp = 2, .v_samp = 2, .seed = 1};
+    unsigned char *bytes = check_jpeg(&c, &size);
+    write_picture(PICTURES, bytes, size / 2);
+    write_picture(PICTURES + 1, "no picture", 10);
+    c.channels = 4;
+    c.h_samp = c.v_samp = 1;
+    free(bytes);
+    bytes = check_jpeg(&c, &size);
+    write_picture(PICTURES + 2, bytes, size);
+    free(bytes);
+    for (int how = LARDER_BAD_SKIP; how <= LARDER_BAD_REPLACE; how++) {
+        larder_loader_conf here = conf_of("resize:h=30,w=30,gap=0|mixup");
+        here.on_bad = (larder_on_bad)how;
+        larder_loader_conf there = here;
+        there.device = "cuda";
+        there.decode = "gpu";
+        compare(here, there, &decoded);
+    }
+}
+
+static int set_up(void **state) {
+    char path[1024];
+    (void)state;
+    check_folder(folder);
+    check_folder(kept);
+    snprintf(source, sizeof source, "dir:%s", folder);
+    snprintf(path, sizeof path, "%s/fake/cuda:%s/fake/nvrtc:%s/fake/nvjpeg", build(), build(),
+             build());
+    setenv("LARDER_CUDA_LIBRARIES", path, 1);
+    setenv("LARDER_CACHE_DIR", kept, 1);
+    snprintf(path, sizeof path, "%s/fake/code/levels_on_cpu.so", build());
+    setenv("FAKE_CUDA_CODE", path, 1);
+    write_pictures();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    check_folder_remove(folder);
+    check_folder_remove(kept);
+    return 0;
+}
+
+int main(void) {
+    char path[400];
+    size_t size;
+    unsigned char *some = check_jpeg(
+        &(check_jpeg_conf){.w = 8, .h = 8, .channels = 1, .h_samp = 1, .v_samp = 1}, &size);
+    snprintf(path, sizeof path, "%s/fake/code/levels_on_cpu.so", build());
+    if (!some || access(path, R_OK) != 0) {
+        printf("skipped: no libjpeg or no C++ compiler\n");
+        return 77;
+    }
+    free(some);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(drivers),
+                                       cmocka_unit_test(structs_agree),
+                                       cmocka_unit_test(rows_travel_as_levels),
+                                       cmocka_unit_test(rows_are_decoded_there),
+                                       cmocka_unit_test(other_forms),
+                                       cmocka_unit_test(resumed),
+                                       cmocka_unit_test(refusals),
+                                       cmocka_unit_test(late_stages),
+                                       cmocka_unit_test(nvjpeg_faults),
+                                       cmocka_unit_test(broken_files)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
