@@ -6,7 +6,8 @@
 #
 # OUT gets `table` (what each target had here), a log of each, `crashes/`, `notes` and `found.tar.gz` (inputs that
 # were new). BEFORE is an OUT of earlier: what its targets had counts, what it found is where this begins. SEED=1
-# in the environment begins elsewhere, SLICE=120 is for how many seconds a target runs at a time.
+# in the environment begins elsewhere, SLICE=120 is for how many seconds a target runs at a time. FIRST="wire access"
+# are targets that have all their time before others begin.
 set -eu
 if [ $# -lt 3 ]; then
     echo "fuzz-run.sh JOBS SECONDS OUT [BEFORE…]" >&2
@@ -57,13 +58,14 @@ done | awk -v list=minutes.list -v before="$work/before" 'BEGIN {
 lock() { while ! mkdir "$work/lock" 2>/dev/null; do sleep 0.05; done; }
 unlock() { rmdir "$work/lock"; }
 
-# Whose turn it is, for how long it may still run, and how often it ran; "-" if all that are left run already, nothing
+# Whose turn it is (of those of FIRST, then of all), for how long it may still run, and how often it ran; "-" if all that are left run already, nothing
 # when all are done. Three crashes end a target's: somebody has to look first.
 next() {
-    awk -v work="$work" 'FNR == NR { goal[$1] = $2; had[$1] = $3; next }
+    awk -v work="$work" -v first=" ${FIRST:-} " 'FNR == NR { goal[$1] = $2; had[$1] = $3; next }
         $1 == "target" || (cpu = had[$1] + $2) + 1 > goal[$1] || $7 > 2 { next }
         (getline was < (work "/runs_" $1)) >= 0 { best = best ? best : "-"; next }
-        best == "" || best == "-" || cpu / goal[$1] < least { best = $1; least = cpu / goal[$1]; left = goal[$1] - cpu; turn = $8 }
+        { share = cpu / goal[$1] + !index(first, " " $1 " ") }
+        best == "" || best == "-" || share < least { best = $1; least = share; left = goal[$1] - cpu; turn = $8 }
         END { print best, int(left) + 1, turn }' "$work/goals" "$out/table"
 }
 

@@ -57,6 +57,16 @@ static int open_folder(const char *path) {
     return fd >= 0 || errno != EACCES ? fd : open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* Whoever has put a link there chooses where it leads. Root's lead to devices. */
+typedef enum link_kind { NO_LINK, OUR_LINK, STRANGE_LINK } link_kind;
+static link_kind link_at(const char *path, uid_t *owner) {
+    struct stat st;
+    if (lstat(path, &st) != 0 || !S_ISLNK(st.st_mode))
+        return NO_LINK;
+    *owner = st.st_uid;
+    return st.st_uid == geteuid() || st.st_uid == 0 ? OUR_LINK : STRANGE_LINK;
+}
+
 /* "-o /dev/stdout >file": the shell has opened it already. */
 static bool is_standard(const struct stat *st) {
     struct stat out;
@@ -105,9 +115,12 @@ static int open_beside(larder__fresh *f) {
 int larder__fresh_open(larder__fresh *f, const char *path) {
     struct stat st;
     *f = (larder__fresh){.path = path, .folder = -1};
-    bool there = stat(path, &st) == 0;
+    uid_t owner;
+    link_kind link = link_at(path, &owner);
+    bool there = link != STRANGE_LINK && stat(path, &st) == 0;
     bool as_is = there && (!S_ISREG(st.st_mode) || is_standard(&st));
-    int fd = as_is ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY) : open_beside(f);
+    int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | (link == NO_LINK ? O_NOFOLLOW : 0);
+    int fd = as_is ? open(path, flags) : open_beside(f);
     if (fd >= 0 && !(f->to = fdopen(fd, "w")))
         close(fd);
     if (f->to)
@@ -176,15 +189,14 @@ int larder__file_write(const char *path, const void *bytes, size_t size) {
 /* ---- a file that grows ----------------------------------------------------------------------- */
 
 int larder__stream_open(int *fd, const char *path, int flags) {
-    struct stat link;
+    uid_t owner;
     flags |= O_CREAT | O_CLOEXEC | O_NOCTTY;
     *fd = open(path, flags | O_NOFOLLOW, 0666);
-    if (*fd < 0 && errno == ELOOP && lstat(path, &link) == 0 && S_ISLNK(link.st_mode)) {
-        if (link.st_uid != geteuid() && link.st_uid != 0)
-            return larder__fail(LARDER_E_ARGS,
-                                "%s: is a link of another user (%u), and is not followed", path,
-                                (unsigned)link.st_uid);
+    if (*fd < 0 && errno == ELOOP && link_at(path, &owner) == STRANGE_LINK)
+        return larder__fail(LARDER_E_ARGS,
+                            "%s: is a link of another user (%u), and is not followed", path,
+                            (unsigned)owner);
+    if (*fd < 0 && errno == ELOOP)
         *fd = open(path, flags, 0666);
-    }
     return *fd >= 0 ? 0 : larder__fail_errno(path, "cannot be written");
 }

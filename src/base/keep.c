@@ -17,6 +17,22 @@
 
 #define MOST_BYTES ((size_t)4 << 30)
 
+/* Of this user or of root. Root's are nobody else's to change, and whoever runs by sudo in
+ * another's home does not believe that one. */
+static bool is_ours(const struct stat *st) { return st->st_uid == geteuid() || st->st_uid == 0; }
+
+/* What is kept says where samples lie and what a GPU runs, so nobody else may lay it down. A folder
+ * that is not there yet will be this user's alone. */
+static int check_owner(const char *folder) {
+    struct stat st;
+    if (stat(folder, &st) != 0 || (is_ours(&st) && !(st.st_mode & 022)))
+        return 0;
+    return larder__fail(LARDER_E_ARGS,
+                        "%s: others may write there (owner %u, mode %o), so nothing is kept in it "
+                        "or believed of it; chmod go-w it, or name another in LARDER_CACHE_DIR",
+                        folder, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
+}
+
 static int folder_path(char *out, size_t cap) {
     const char *own = getenv("LARDER_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"),
                *home = getenv("HOME");
@@ -28,7 +44,7 @@ static int folder_path(char *out, size_t cap) {
         return larder__fail(LARDER_E_NOTFOUND,
                             "there is no cache folder: neither LARDER_CACHE_DIR nor "
                             "XDG_CACHE_HOME nor HOME is set, or it is too long");
-    return 0;
+    return check_owner(out);
 }
 
 int larder__keep_path(const char *name, char *out, size_t cap) {
@@ -59,16 +75,12 @@ static int64_t most_mappings(void) {
     return n / 2 + 1;
 }
 
-/* One that nobody else writes to; false: it is to be read. */
-static bool map(int fd, larder__keep_file *out) {
-    struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_uid != geteuid() ||
-        (st.st_mode & S_IWOTH))
-        return false;
+/* False: there are too many already, and it is to be read. */
+static bool map(int fd, size_t size, larder__keep_file *out) {
     if (atomic_fetch_add(&mappings, 1) < most_mappings()) {
-        void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        void *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (at != MAP_FAILED) {
-            *out = (larder__keep_file){at, (size_t)st.st_size, true};
+            *out = (larder__keep_file){at, size, true};
             return true;
         }
     }
@@ -85,9 +97,13 @@ int larder__keep_map(const char *name, larder__keep_file *out) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return larder__fail_errno(path, "cannot be opened");
-    bool mapped = map(fd, out);
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || !is_ours(&st) ||
+        (st.st_mode & S_IWOTH))
+        rc = larder__fail(LARDER_E_ARGS, "%s: is no plain file of this user's own", path);
+    bool mapped = rc == 0 && map(fd, (size_t)st.st_size, out);
     close(fd);
-    return mapped ? 0 : larder__file_read(path, MOST_BYTES, &out->bytes, &out->size);
+    return rc < 0 || mapped ? rc : larder__file_read(path, MOST_BYTES, &out->bytes, &out->size);
 }
 
 void larder__keep_free(larder__keep_file *k) {

@@ -1,6 +1,7 @@
 /* Small files that are kept between runs in the user's cache folder: $LARDER_CACHE_DIR, or
  * $XDG_CACHE_HOME/larder, or ~/.cache/larder. Written whole or not at all. Losing one only costs
- * the time to make it again, so nothing here is worth stopping a run for. */
+ * the time to make it again, so nothing here is worth stopping a run for: a folder or a file that
+ * another user could have written is as if it were not there. */
 #ifndef LARDER_BASE_KEEP_H
 #define LARDER_BASE_KEEP_H
 
@@ -14,8 +15,8 @@ typedef struct larder__keep_file {
 } larder__keep_file;
 
 /* The file's bytes, or E_NOTFOUND and the like. Mapped, so that they take no memory of this
- * process, unless somebody else could write to the file or there are too many mappings already:
- * then they are read. A file that is replaced meanwhile stays as it was for whoever has it. */
+ * process, unless there are too many mappings already: then they are read. A file that is replaced
+ * meanwhile stays as it was for whoever has it. */
 int larder__keep_map(const char *name, larder__keep_file *out);
 void larder__keep_free(larder__keep_file *);
 int larder__keep_store(const char *name, const void *bytes, size_t size);

@@ -69,6 +69,11 @@ static void judge_memory(larder__slow *s, const larder__facts *f) {
             (unsigned long long)f->most_files);
 }
 
+static void judge_kept(larder__slow *s, const larder__facts *f) {
+    if (f->unkept[0])
+        say(s, "indexes and the GPU's code are made anew at every start: %s", f->unkept);
+}
+
 static void judge_place(larder__slow *s, const larder__place *p, const char *what) {
     char left[32];
     if (!p->path[0])
@@ -112,5 +117,6 @@ void larder__facts_judge(larder__slow *s, const larder__facts *f, const char *pa
     judge_memory(s, f);
     judge_place(s, &f->here, "this folder");
     judge_place(s, &f->keep, "the cache folder");
+    judge_kept(s, f);
     judge_speed(s, f);
 }

@@ -108,10 +108,12 @@ static int look_at_place(larder__place *p, const char *path) {
     return 0;
 }
 
-static void look_at_keep(larder__place *p) {
+static void look_at_keep(larder__place *p, char why[LARDER__WHY]) {
     char path[4096];
-    if (larder__keep_path("x", path, sizeof path) < 0)
+    if (larder__keep_path("x", path, sizeof path) < 0) {
+        snprintf(why, LARDER__WHY, "%s", larder_errmsg());
         return;
+    }
     *strrchr(path, '/') = '\0';
     if (look_at_place(p, path) < 0)
         p->path[0] = '\0';
@@ -200,11 +202,14 @@ static size_t read_until(int fd, char *out, size_t cap, double end) {
 
 static int spawn_python(pid_t *pid, int to) {
     static char program[] = "python3", how[] = "-c",
-                code[] = "import importlib.util as u\n"
-                         "import larder, larder._lib\n"
-                         "has = [n for n in ('torch', 'numpy', 'sklearn') if u.find_spec(n)]\n"
-                         "print(larder.__version__, 'with', larder._lib.path() + ';', "
-                         "', '.join(has) or 'no torch, no numpy')\n";
+                /* -c looks into the current folder first, which may be a stranger's */
+        code[] = "import sys\n"
+                 "sys.path[:] = [p for p in sys.path if p]\n"
+                 "import importlib.util as u\n"
+                 "import larder, larder._lib\n"
+                 "has = [n for n in ('torch', 'numpy', 'sklearn') if u.find_spec(n)]\n"
+                 "print(larder.__version__, 'with', larder._lib.path() + ';', "
+                 "', '.join(has) or 'no torch, no numpy')\n";
     char *argv[] = {program, how, code, NULL};
     posix_spawn_file_actions_t files;
     if (posix_spawn_file_actions_init(&files) != 0)
@@ -281,7 +286,7 @@ int larder__facts_gather(larder__facts *f, const larder__checks *c) {
     if (rc < 0)
         return rc;
     look_at_machine(f);
-    look_at_keep(&f->keep);
+    look_at_keep(&f->keep, f->unkept);
     look_at_gpu(f);
     look_at_daemon(&f->daemon);
     if ((rc = look_at_redis(&f->redis, c->redis)) < 0)

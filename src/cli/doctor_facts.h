@@ -27,6 +27,7 @@ typedef struct larder__facts {
     bool wide;   /* AVX2 */
     larder__fact uring;
     larder__place here, keep; /* where the command runs, and the cache folder of indexes */
+    char unkept[LARDER__WHY]; /* why there is no such folder; "" */
     larder__fact gpu, cuda[LARDER__CUDA_PARTS];
     uint64_t gpu_memory;
     larder__fact daemon, redis, python;

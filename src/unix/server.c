@@ -149,8 +149,20 @@ static uint32_t user_of(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 ? who.uid : UINT32_MAX;
 }
 
+/* Connections of another user are never more than those that are left, so that nobody who was let
+ * in keeps all others out. */
+static bool is_room(const larder__server *s, uint32_t user) {
+    uint32_t theirs = 0;
+    if (user == 0 || user == geteuid())
+        return s->count < s->conf.clients;
+    for (const larder__server_client *c = s->clients; c; c = c->next)
+        theirs += c->user == user;
+    return s->count + theirs < s->conf.clients;
+}
+
 static void adopt(larder__server *s, int fd) {
-    larder__server_client *c = s->count < s->conf.clients ? larder__calloc(1, sizeof *c) : NULL;
+    uint32_t user = user_of(fd);
+    larder__server_client *c = is_room(s, user) ? larder__calloc(1, sizeof *c) : NULL;
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
     if (!c || epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &e) < 0) {
         s->body.size = 0;
@@ -162,7 +174,7 @@ static void adopt(larder__server *s, int fd) {
         return;
     }
     c->fd = fd;
-    c->user = user_of(fd);
+    c->user = user;
     larder__inbox_init(&c->in);
     c->in.most = MESSAGE_MOST;
     c->next = s->clients;
@@ -176,10 +188,30 @@ void larder__server_adopt(larder__server *s, int fd) {
     larder__mem_charge(before);
 }
 
+static int watch(larder__server *s, int *fd) {
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = fd};
+    return epoll_ctl(s->epoll, EPOLL_CTL_ADD, *fd, &e);
+}
+
 static void greet(larder__server *s) {
     int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
         adopt(s, fd);
+    else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+        /* No descriptor is left: whoever waits at the door would keep us awake for nothing. */
+        epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->listener, NULL);
+        s->shut = true;
+        s->shut_at = larder__world_now();
+    }
+}
+
+/* The door is tried again now and then. */
+static int open_again(larder__server *s, int milliseconds) {
+    if (s->shut && larder__world_now() >= s->shut_at + WATCH_MS * 1e-3)
+        s->shut = watch(s, &s->listener) < 0;
+    if (!s->shut)
+        return milliseconds;
+    return milliseconds < 0 || milliseconds > WATCH_MS ? WATCH_MS : milliseconds;
 }
 
 /* Room that was needed for one large message is not kept. */
@@ -300,7 +332,8 @@ static int show(larder__server *s, int milliseconds) {
 
 static int turn(larder__server *s, int milliseconds) {
     struct epoll_event events[EVENTS];
-    int n = epoll_wait(s->epoll, events, EVENTS, show(s, watch_sets(s, milliseconds)));
+    int n =
+        epoll_wait(s->epoll, events, EVENTS, show(s, watch_sets(s, open_again(s, milliseconds))));
     if (n < 0 && errno != EINTR)
         return larder__fail(LARDER_E_IO, "waiting for clients: %s", strerror(errno));
     s->stale |= n > 0;
@@ -367,11 +400,6 @@ static int bind_socket(larder__server *s) {
     if (rc < 0 || chmod(s->path, s->conf.mode) < 0 || listen(s->listener, BACKLOG) < 0)
         return larder__fail(larder__code_of_errno(errno), "%s: %s", s->path, strerror(errno));
     return 0;
-}
-
-static int watch(larder__server *s, int *fd) {
-    struct epoll_event e = {.events = EPOLLIN, .data.ptr = fd};
-    return epoll_ctl(s->epoll, EPOLL_CTL_ADD, *fd, &e);
 }
 
 int larder__server_open(larder__server **out, const larder__server_conf *conf) {

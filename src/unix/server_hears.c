@@ -161,7 +161,8 @@ static bool admits(const larder__server *s, const larder__server_client *c, lard
 }
 
 /* Of one data set, and of one way to make pixels and rows of it: one that this user shares, or else
- * one that it may come to share, in *other. NULL: there is none. */
+ * one that it may come to share, in *other. NULL: there is none. What another user says that the
+ * data set has is no reason to refuse anybody. */
 static int find_set(const larder__server *s, const larder__server_client *c, const larder__hello *h,
                     larder__served **out, larder__served **other) {
     *out = *other = NULL;
@@ -169,13 +170,16 @@ static int find_set(const larder__server *s, const larder__server_client *c, con
         const larder__served_conf *a = s->sets[i] ? larder__served_about(s->sets[i]) : NULL;
         if (!a || a->identity != h->identity || a->about.forms_id != h->about.forms_id)
             continue;
+        bool ours = admits(s, c, s->sets[i]);
+        if (a->about.keys != h->about.keys && !ours)
+            continue;
         if (a->about.keys != h->about.keys)
             return larder__fail(LARDER_E_CHANGED,
                                 "the data set has %llu samples here and %llu "
                                 "there",
                                 (unsigned long long)a->about.keys,
                                 (unsigned long long)h->about.keys);
-        *(admits(s, c, s->sets[i]) ? out : other) = s->sets[i];
+        *(ours ? out : other) = s->sets[i];
     }
     return 0;
 }

@@ -52,6 +52,8 @@ struct larder__server {
     larder__purse purse; /* what there is, of all kinds; most: --cache and a little more */
     larder_writer body, room;
     double started, watch_at;
+    double shut_at; /* since when nobody new is let in, if `shut`: there was no descriptor left */
+    bool shut;
     larder__inbox idle;         /* room for what comes in, of whoever it comes from */
     bool making;                /* something was being made when we last looked */
     larder__server_shown *seen; /* NULL: not shown */

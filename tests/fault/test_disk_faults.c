@@ -9,10 +9,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -545,6 +548,61 @@ static void test_shortened_data(void **state) {
     larder__disk_close(&d);
 }
 
+/* What SECURITY.md does not promise: a table that its own user makes shorter while it is mapped
+ * ends the process. The next one is told, or begins anew; it reads no wrong byte. */
+static void cut_and_use(const char *table) {
+    const struct rlimit no_core = {0};
+    char pattern[300];
+    glob_t g;
+    larder__disk *d;
+    larder__disk_conf conf = disk_conf(folder, 4 * MIB, 1, 1000);
+    setrlimit(RLIMIT_CORE, &no_core);
+    signal(SIGBUS, SIG_DFL); /* cmocka's, or a sanitizer's */
+    must(larder__disk_open(&d, &conf) == 0);
+    disk_put(d, 1, 0, EIGHT);
+    must(larder__disk_settle(d, PATIENCE));
+    in_folder(pattern, table);
+    must(glob(pattern, 0, NULL, &g) == 0 && g.gl_pathc == 1);
+    must(truncate(g.gl_pathv[0], 0) == 0);
+    globfree(&g);
+    larder_buf *b = disk_get(d, 0);
+    must(!b || disk_same(1, 0, EIGHT, b));
+    larder_buf_unref(&b);
+    disk_put(d, 1, 1, EIGHT);
+    larder__disk_settle(d, PATIENCE);
+    larder__disk_close(&d);
+    _exit(0);
+}
+
+static void test_shortened_tables(void **state) {
+    static const char *const tables[] = {"head", "space", "*.index"};
+    (void)state;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        int status;
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            cut_and_use(tables[i]);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGBUS)
+            fail_msg("%s: %d", tables[i], status);
+        larder__disk *d = NULL;
+        larder__disk_conf conf = disk_conf(folder, 4 * MIB, 1, 1000);
+        if (larder__disk_open(&d, &conf) < 0)
+            assert_non_null(strstr(larder_errmsg(), folder));
+        else {
+            larder_buf *b = disk_get(d, 0);
+            assert_true(!b || disk_same(1, 0, EIGHT, b));
+            larder_buf_unref(&b);
+            put(d, 2, EIGHT);
+            check_value(d, 2, EIGHT);
+            larder__disk_close(&d);
+        }
+        check_folder_remove(folder);
+        assert_int_equal(mkdir(folder, 0700), 0);
+    }
+}
+
 /* Past the page cache nothing can be read from the middle of a sector on. */
 static ssize_t read_sectors(int fd, void *to, size_t n, off_t at) {
     if (at % 512 == 0)
@@ -723,6 +781,7 @@ int main(void) {
         T(test_left_behind),
         T(test_removed),
         T(test_shortened_data),
+        T(test_shortened_tables),
         T(test_shortened_inside_a_sector),
         T(test_torn_head),
         T(test_stuck_lock),

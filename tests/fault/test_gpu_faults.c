@@ -2,11 +2,14 @@
  * are stand-ins (tests/support/fake), opened anew in a process each. */
 #include "check.h"
 
+#include "gpu/code.h"
 #include "gpu/gpu.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,6 +172,82 @@ static void code(void **state) {
     in_process(no_such_file_here);
 }
 
+/* ---- code that was kept ---------------------------------------------------------------------- */
+
+static void get_first_file(int wanted) {
+    larder__gpu *g;
+    larder__gpu_module m;
+    fakes("nvrtc", "");
+    must(larder__gpu_open(&g, 0) == 0);
+    must(larder__gpu_module_get(g, &m, larder__code_files[0].name, NULL) == wanted);
+    larder__gpu_close(&g);
+}
+static void compiled(void) { get_first_file(0); }
+/* With a compiler that refuses, code comes from the folder or not at all. */
+static void found(void) {
+    setenv("FAKE_NVRTC", "refuse", 1);
+    get_first_file(0);
+}
+static void not_believed(void) {
+    setenv("FAKE_NVRTC", "refuse", 1);
+    get_first_file(LARDER_E_UNSUPPORTED);
+    must(strstr(larder_errmsg(), "refuses"));
+}
+
+/* "code" and its hash, of which one byte may be another; by whom, and who may write to it. */
+static void plant(const char *path, int byte, uid_t owner, mode_t mode) {
+    unsigned char bytes[100];
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f);
+    assert_int_equal(n, 4 + 32);
+    if (byte >= 0) {
+        bytes[byte] ^= 1;
+        rewind(f);
+        assert_int_equal(fwrite(bytes, 1, n, f), n);
+    }
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chown(path, owner, (gid_t)-1), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static void kept_code(void **state) {
+    enum { NOBODY = 65534 };
+    char pattern[300];
+    glob_t g;
+    (void)state;
+    uid_t me = geteuid();
+    in_process(compiled);
+    snprintf(pattern, sizeof pattern, "%s/cuda-*.cubin", folder);
+    assert_int_equal(glob(pattern, 0, NULL, &g), 0);
+    assert_int_equal(g.gl_pathc, 1);
+    const char *file = g.gl_pathv[0];
+    in_process(found);
+    for (int byte = 0; byte < 36; byte += 7) { /* of the code and of its hash */
+        plant(file, byte, me, 0644);
+        in_process(not_believed);
+        plant(file, byte, me, 0644);
+        in_process(found);
+    }
+    plant(file, -1, me, 0666);
+    in_process(not_believed);
+    plant(file, -1, me, 0644);
+    assert_int_equal(chmod(folder, 0777), 0); /* whoever may write there could have put it there */
+    in_process(not_believed);
+    assert_int_equal(chmod(folder, 0700), 0);
+    in_process(found);
+    if (me == 0) { /* another user's file, and another user's folder */
+        plant(file, -1, NOBODY, 0644);
+        in_process(not_believed);
+        plant(file, -1, me, 0644);
+        assert_int_equal(chown(folder, NOBODY, (gid_t)-1), 0);
+        in_process(not_believed);
+        assert_int_equal(chown(folder, me, (gid_t)-1), 0);
+        in_process(found);
+    }
+    globfree(&g);
+}
+
 static int set_up(void **state) {
     (void)state;
     check_folder(folder);
@@ -182,8 +261,9 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening), cmocka_unit_test(no_such_device), cmocka_unit_test(no_library),
-        cmocka_unit_test(work),    cmocka_unit_test(round_trip),     cmocka_unit_test(code),
+        cmocka_unit_test(opening),   cmocka_unit_test(no_such_device), cmocka_unit_test(no_library),
+        cmocka_unit_test(work),      cmocka_unit_test(round_trip),     cmocka_unit_test(code),
+        cmocka_unit_test(kept_code),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

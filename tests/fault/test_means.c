@@ -3,6 +3,7 @@
  * stay within --cache and a little more, always. */
 #include "base/clones.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "check.h"
 #include "unix/attach.h"
 #include "unix/cost.h"
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -414,6 +416,49 @@ static void talkative_ranks(void **st) {
     check_within("talked out");
 }
 
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static double stopped_clock;
+static double our_now(void) { return stopped_clock; }
+
+/* Somebody waits at the door and there is no descriptor for him: the daemon does not look after him
+ * without end, but now and then. */
+static void no_descriptors(void **st) {
+    (void)st;
+    struct rlimit before, none;
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    larder__server *s = NULL;
+    check_folder(folder);
+    snprintf(path, sizeof path, "%s/s", folder);
+    assert_true(strlen(path) < sizeof a.sun_path);
+    memcpy(a.sun_path, path, strlen(path));
+    larder__server_conf conf = {.socket = path, .mode = 0600, .cache = CACHE, .clients = CLIENTS};
+    const larder__world *real = larder__world_use(NULL);
+    larder__world ours = *real;
+    ours.now = our_now;
+    larder__world_use(&ours);
+    check_ok(larder__server_open(&s, &conf));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(larder__server_turn(s, 0), 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(larder__server_turn(s, 0), 1);
+    assert_int_equal(larder__server_clients(s), 0); /* it is not looked after */
+    stopped_clock += 1;
+    assert_int_equal(larder__server_turn(s, 0), 1);
+    assert_int_equal(larder__server_clients(s), 1);
+    close(fd);
+    assert_int_equal(larder__server_turn(s, 0), 1);
+    assert_int_equal(larder__server_clients(s), 0);
+    larder__server_close(&s);
+    larder__world_use(real);
+    check_folder_remove(folder);
+}
+
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 static void costs(void **st) {
@@ -465,6 +510,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(purses),
         cmocka_unit_test(costs),
+        cmocka_unit_test(no_descriptors),
         cmocka_unit_test_setup_teardown(as_asked, begin, end),
         cmocka_unit_test_setup_teardown(small_samples, begin, end),
         cmocka_unit_test_setup_teardown(too_many_samples, begin, end),

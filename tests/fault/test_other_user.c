@@ -19,11 +19,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEYS = 40, NOBODY = 65534, LARGE = 300000 };
+enum { KEYS = 40, NOBODY = 65534, LARGE = 300000, CLIENTS = 16 };
 
 static char folder[256], path[300];
 static pid_t server_pid;
@@ -41,7 +43,7 @@ static void start(bool share_data) {
         larder__server_conf conf = {.socket = path,
                                     .mode = 0666,
                                     .cache = 256 << 20,
-                                    .clients = 16,
+                                    .clients = CLIENTS,
                                     .share_data = share_data};
         must(larder__server_open(&server, &conf) == 0);
         must(write(ready[1], "x", 1) == 1);
@@ -284,6 +286,54 @@ static void it_lies(void **st) {
     leave(&root);
 }
 
+/* One that came first and said that the data set has another number of samples. */
+static void it_miscounts(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    job liar = {.lie = 0}, root = {.lie = 0};
+    larder__attach_conf conf = {.door = larder__door_at(path), .hello = hello()};
+    conf.hello.about.keys = KEYS / 2;
+    assert_int_equal(seteuid(NOBODY), 0);
+    int rc = larder__attach_open(&liar.cache, &conf);
+    assert_int_equal(seteuid(0), 0);
+    check_ok(rc);
+    root_has_read(&root);
+    assert_int_equal(read_all(&root), 0);
+    leave(&root);
+    larder__cache_close(&liar.cache);
+}
+
+/* Connections that say nothing, as many as it gets. Others come in all the same, and it does again
+ * once it has let go of some. */
+static void it_crowds(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    int fds[CLIENTS];
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    assert_true(strlen(path) < sizeof a.sun_path);
+    memcpy(a.sun_path, path, strlen(path));
+    assert_int_equal(seteuid(NOBODY), 0);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fds[i], (struct sockaddr *)&a, sizeof a), 0);
+    }
+    assert_int_equal(seteuid(0), 0);
+    job root = {.lie = 0}, other = {.lie = 0}, late = {.lie = 0};
+    root_has_read(&root);
+    attach_as(&other, NOBODY - 1, see_truth);
+    assert_int_equal(read_all(&other), 0);
+    assert_int_equal(other.made, 0);
+    for (size_t i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    attach_as(&late, NOBODY, see_truth);
+    assert_int_equal(read_all(&late), 0);
+    leave(&root);
+    leave(&other);
+    leave(&late);
+}
+
 /* A loader shows what it is asked to by itself. */
 static void a_loader(void **st) {
     (void)st;
@@ -472,6 +522,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(it_can_read, begin, end),
         cmocka_unit_test_setup_teardown(all_is_shared, begin, end),
         cmocka_unit_test_setup_teardown(it_lies, begin, end),
+        cmocka_unit_test_setup_teardown(it_miscounts, begin, end),
+        cmocka_unit_test_setup_teardown(it_crowds, begin, end),
         cmocka_unit_test_setup_teardown(a_loader, begin, end),
         cmocka_unit_test_setup_teardown(ranks_of_one_user, begin, end),
         cmocka_unit_test_setup_teardown(it_cannot_write, begin, end),

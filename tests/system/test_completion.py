@@ -134,6 +134,26 @@ def check_bash(folder):
                 "bind 'set enable-bracketed-paste off'; eval \"$(larder complete bash)\";", folder, LINES)
 
 
+# Names that a shell would run, or that would move its cursor.
+HOSTILE = ["a1$(touch ran)", "b1`touch ran`", "c1\";touch ran;\"", "d1';touch ran;'", "e1\x1b[2J", "f1\\$(touch ran)", "g1!!"]
+ASK = """eval "$(larder complete bash)"; COMP_WORDS=(larder ls "$1"); COMP_CWORD=2; COMP_LINE="larder ls $1"
+COMP_POINT=${#COMP_LINE}; _larder larder ls; for r in "${COMPREPLY[@]}"; do eval "set -- ${1:0:$2}$r${1:0:$2}"; printf '%s\\0' "$@"; done"""
+
+
+def check_hostile_names(folder):
+    """Inside of quotes a name is offered if it stays a name there; without, it is made harmless."""
+    path = os.path.dirname(os.path.abspath(LARDER)) + ":" + os.environ["PATH"]
+    for name in HOSTILE + ["plain one"]:
+        open(os.path.join(folder, name), "w", encoding="utf-8").close()
+    for name in HOSTILE + ["plain one"]:
+        for quote in ("", '"', "'"):
+            out = subprocess.run(["bash", "--norc", "--noprofile", "-c", ASK, "bash", quote + name[:2], str(len(quote))], cwd=folder,
+                                 env=dict(os.environ, PATH=path), check=True, stdout=subprocess.PIPE).stdout.decode()
+            assert out in (name + "\0", "") and (out or quote and name in HOSTILE), (name, quote, out)
+            assert not os.path.exists(os.path.join(folder, "ran")), (name, quote)
+        os.remove(os.path.join(folder, name))
+
+
 def check_zsh(folder):
     check_shell(["zsh", "-f", "-i"], "unsetopt zle_bracketed_paste auto_remove_slash; bindkey -e; autoload -Uz compinit; compinit -u -D;"
                 ' eval "$(larder complete zsh)";', folder, LINES)
@@ -160,6 +180,8 @@ def main():
         for shell, check in (("bash", check_bash), ("zsh", check_zsh), ("fish", check_fish)):
             if shutil.which(shell):
                 check(folder)
+                if shell == "bash":
+                    check_hostile_names(folder)
             else:
                 print(f"no {shell} here: not tried")
     return 0

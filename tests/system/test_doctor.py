@@ -65,6 +65,20 @@ class Doctor(Kit):
         none = self.ask("--seconds", "0", LARDER_CUDA_LIBRARIES=self.home)["machine"]["nvjpeg"]
         self.assertTrue(none["there"] or "LARDER_CUDA_LIBRARIES" in none["why"])
 
+    def test_strangers_folders(self):
+        """Run where somebody else has put files: nothing of theirs is run, and no index of theirs is believed."""
+        ran = os.path.join(self.home, "ran")
+        for name in ("larder.py", "importlib.py", "torch.py"):
+            with open(os.path.join(self.home, name), "w", encoding="utf-8") as f:
+                f.write(f"open({ran!r}, 'w').close()\n")
+        shared = os.path.join(self.home, "shared")
+        os.mkdir(shared)
+        os.chmod(shared, 0o777)
+        p = subprocess.run([LARDER, "doctor", "--seconds", "0", "--json"], capture_output=True, text=True, check=True,
+                           timeout=240, cwd=self.home, env=dict(os.environ, HOME=self.home, LARDER_CACHE_DIR=shared))
+        self.assertFalse(os.path.exists(ran), p.stdout)
+        self.assertTrue([s for s in json.loads(p.stdout)["slow"] if shared + ": others may write there" in s], p.stdout)
+
     def test_a_daemon(self):
         socket = os.path.join(self.home, "d.sock")
         serve = subprocess.Popen([LARDER, "serve", "--socket", socket, "--cache", "1MiB", "--quiet"])

@@ -117,6 +117,24 @@ static void test_links(void **st) {
     assert_int_equal(mode_of(path), 0600); /* and gives nobody more rights */
 }
 
+/* To a device one's own link is meant, and another's is not followed either: it might as well be
+ * root's disk. */
+static void test_links_to_devices(void **st) {
+    (void)st;
+    struct stat s;
+    unlink(path);
+    assert_int_equal(symlink("/dev/null", path), 0);
+    check_ok(larder__file_write(path, "mine", 4));
+    assert_int_equal(lstat(path, &s), 0);
+    assert_true(S_ISLNK(s.st_mode));
+    if (lchown(path, 12345, 12345) != 0)
+        skip(); /* only root makes links of others */
+    check_ok(larder__file_write(path, "mine", 4));
+    assert_int_equal(lstat(path, &s), 0);
+    assert_true(S_ISREG(s.st_mode));
+    holds(path, "mine");
+}
+
 static void test_names(void **st) {
     (void)st;
     char one[LARDER__TEMP_BYTES], two[LARDER__TEMP_BYTES];
@@ -259,8 +277,9 @@ static void test_streams(void **st) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(test_rights), T(test_owner),   T(test_links),  T(test_names),  T(test_closed_folder),
-        T(test_full),   T(test_refused), T(test_killed), T(test_stdout), T(test_streams),
+        T(test_rights), T(test_owner),         T(test_links),   T(test_links_to_devices),
+        T(test_names),  T(test_closed_folder), T(test_full),    T(test_refused),
+        T(test_killed), T(test_stdout),        T(test_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

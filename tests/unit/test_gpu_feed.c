@@ -307,6 +307,10 @@ static void refusals(void **state) {
     assert_int_equal(larder_loader_open(&l, &c), LARDER_E_ARGS);
     c.device = "tpu";
     assert_int_equal(larder_loader_open(&l, &c), LARDER_E_ARGS);
+    c.device = "cuda";
+    c.cage = "on";
+    assert_int_equal(larder_loader_open(&l, &c), LARDER_E_ARGS);
+    assert_non_null(strstr(larder_errmsg(), "leave out decode=gpu or the cage"));
     goes_on(SMALL "|equalize", "auto", "stage equalize");
 }
 

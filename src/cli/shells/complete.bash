@@ -15,10 +15,13 @@ _larder() {
         fi
     done
 
-    local cur=${words[-1]} quote='' breaks='' cut=0 tail
+    local cur=${words[-1]} quote='' breaks='' unfit='' cut=0 tail
     if [[ $cur == [\"\']* ]]; then
-        quote=1
+        quote=${cur:0:1}
         cur=${cur:1}
+        # Names that would end the quotes, or be run in them, are not offered there.
+        unfit="*[[:cntrl:]$quote]*"
+        [[ $quote == \" ]] && unfit='*[[:cntrl:]"$`\\!]*'
     fi
     [[ $COMP_WORDBREAKS == *:* ]] && breaks+=:
     [[ $COMP_WORDBREAKS == *=* ]] && breaks+='='
@@ -35,6 +38,8 @@ _larder() {
             continue
         fi
         while IFS= read -r word; do
+            # shellcheck disable=SC2053 # a pattern
+            [[ -n $quote && $word == $unfit ]] && continue
             [[ -d ${word/#\~\//$HOME/} ]] && word+=/
             if [[ -z $quote && $word == \~* ]]; then
                 printf -v word '~%q' "${word:1}"
