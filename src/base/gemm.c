@@ -3,12 +3,17 @@
 #include <string.h>
 
 #if LARDER_HAVE_CBLAS
+#include "base/late.h"
 #include "base/limit.h"
 
 #include <cblas.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+
+#define CALLS(X) X(cblas_sgemm) X(openblas_set_num_threads)
+CALLS(LARDER__LATE_NAME)
+LARDER__LATE(cblas, LARDER_LATE_CBLAS, CALLS)
 #endif
 
 /* Blocks of ROWS x COLUMNS of c stay in registers while DEPTH steps of k go by. A panel of b,
@@ -130,7 +135,9 @@ static pthread_once_t asked = PTHREAD_ONCE_INIT;
 static atomic_bool own;
 
 /* Our own threads may each be in a product. */
-static void ask(void) { atomic_store(&own, !room_for(1 + larder__cpu_count())); }
+static void ask(void) {
+    atomic_store(&own, !room_for(1 + larder__cpu_count()) || larder__late_open(&cblas_late) < 0);
+}
 
 static bool by_own(void) {
     pthread_once(&asked, ask);

@@ -18,7 +18,8 @@ typedef struct larder__matrix { /* as stored; `flip` takes its transpose */
 /* c[m x n] = a[m x k] b[k x n], added to c when `add`. */
 void larder__gemm(size_t m, size_t n, size_t k, larder__matrix a, larder__matrix b, bool add,
                   float *c, size_t stride);
-/* The own kernel, whatever the build has: what tests and benches compare with. */
+/* The own kernel, whatever the build has: for few products, and what tests and benches compare
+ * with. */
 void larder__gemm_plain(size_t m, size_t n, size_t k, larder__matrix a, larder__matrix b, bool add,
                         float *c, size_t stride);
 /* How many threads a product may use; the loader's threads want the other cores. */

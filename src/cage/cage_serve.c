@@ -33,7 +33,8 @@ static void lend_out(desk *d, bool on) {
     d->scratch->cap[LARDER__BLOCK_DECODED] = on ? LARDER__CAGE_OUT : 0;
 }
 
-/* Libraries look at the processor and its files when they decode for the first time. */
+/* Libraries look at the processor and its files when they decode for the first time; some are
+ * opened then, which no sample has to be there for. */
 static void warm_up(larder__scratch *s) {
     enum { SIDE = 16 };
     uint8_t grey[SIDE * SIDE * 4 + 64] = {0};
@@ -43,9 +44,13 @@ static void warm_up(larder__scratch *s) {
     const uint8_t *jpeg = NULL;
     size_t size = 0;
     uint32_t w, h;
+    const larder__sound sound = {.frames = 1, .rate = 8000, .channels = 1};
+    float frame;
     if (larder__jpeg_encode(s, &pic, SIDE, SIDE, &conf, &jpeg, &size) == 0 && jpeg &&
         larder__codec_jpeg.head(s, jpeg, size, &w, &h) == 0)
         larder__codec_jpeg.pixels(s, jpeg, size, 1, pic.is, &back);
+    larder__codec_tiff.head(s, grey, sizeof grey, &w, &h);
+    larder__sound_window(&sound, s, grey, sizeof grey, 0, &frame);
 }
 
 static int close_others(void) {

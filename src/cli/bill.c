@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/versions.h"
 
+#include <dlfcn.h>
 #include <larder/larder.h>
 #include <link.h>
 #include <string.h>
@@ -10,6 +11,10 @@
 /* "libjpeg 2.1.5;spng 0.7.3;", as pkg-config said when this was configured. */
 #ifndef LARDER_LIBRARIES
 #define LARDER_LIBRARIES ""
+#endif
+/* "libcurl.so.4;": those that are opened at their first use. */
+#ifndef LARDER_LATE_NAMES
+#define LARDER_LATE_NAMES ""
 #endif
 
 static void built_with(larder__json *j) {
@@ -25,6 +30,13 @@ static void built_with(larder__json *j) {
         larder__json_close(j, '}');
     }
     larder__json_close(j, ']');
+}
+
+static void open_late(void) {
+    char all[] = LARDER_LATE_NAMES, *rest = all, *name;
+    while ((name = strsep(&rest, ";")))
+        if (*name)
+            dlopen(name, RTLD_LAZY | RTLD_LOCAL);
 }
 
 /* What the linker has found here, libraries of libraries among them. */
@@ -51,6 +63,7 @@ int larder__print_bill(void) {
     larder__json_close(&j, '}');
     built_with(&j);
     larder__json_open(&j, "loaded", '[');
+    open_late();
     dl_iterate_phdr(loaded, &j);
     larder__json_close(&j, ']');
     larder__json_close(&j, '}');

@@ -6,6 +6,8 @@
 #include "base/world.h"
 
 #if LARDER_HAVE_OPENSSL
+#include "base/late.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <openssl/err.h>
@@ -16,6 +18,46 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#define CALLS(X)                                                                                   \
+    X(BIO_clear_flags)                                                                             \
+    X(BIO_get_data)                                                                                \
+    X(BIO_meth_free)                                                                               \
+    X(BIO_meth_new)                                                                                \
+    X(BIO_meth_set_ctrl)                                                                           \
+    X(BIO_meth_set_read)                                                                           \
+    X(BIO_meth_set_write)                                                                          \
+    X(BIO_new)                                                                                     \
+    X(BIO_set_data)                                                                                \
+    X(BIO_set_flags)                                                                               \
+    X(BIO_set_init)                                                                                \
+    X(ERR_clear_error)                                                                             \
+    X(ERR_peek_last_error)                                                                         \
+    X(ERR_reason_error_string)                                                                     \
+    X(SSL_CTX_check_private_key)                                                                   \
+    X(SSL_CTX_ctrl)                                                                                \
+    X(SSL_CTX_free)                                                                                \
+    X(SSL_CTX_load_verify_locations)                                                               \
+    X(SSL_CTX_new)                                                                                 \
+    X(SSL_CTX_set_default_passwd_cb)                                                               \
+    X(SSL_CTX_set_default_verify_paths)                                                            \
+    X(SSL_CTX_set_verify)                                                                          \
+    X(SSL_CTX_use_PrivateKey_file)                                                                 \
+    X(SSL_CTX_use_certificate_chain_file)                                                          \
+    X(SSL_connect)                                                                                 \
+    X(SSL_ctrl)                                                                                    \
+    X(SSL_free)                                                                                    \
+    X(SSL_get0_param)                                                                              \
+    X(SSL_get_error)                                                                               \
+    X(SSL_get_verify_result)                                                                       \
+    X(SSL_new)                                                                                     \
+    X(SSL_read)                                                                                    \
+    X(SSL_set1_host)                                                                               \
+    X(SSL_set_bio)                                                                                 \
+    X(SSL_write)                                                                                   \
+    X(TLS_client_method) X(X509_VERIFY_PARAM_set1_ip_asc) X(X509_verify_cert_error_string)
+CALLS(LARDER__LATE_NAME)
+LARDER__LATE(openssl, LARDER_LATE_OPENSSL, CALLS)
 
 struct larder__tls {
     SSL *ssl;
@@ -178,14 +220,18 @@ static int shake_hands(larder__tls *t, const larder__tls_conf *conf, double unti
 }
 
 int larder__tls_open(larder__tls **out, int fd, const larder__tls_conf *conf, double until) {
-    larder__tls *t = *out = larder__calloc(1, sizeof *t);
     SSL_CTX *x = NULL;
+    *out = NULL;
+    int rc = larder__late_open(&openssl_late);
+    if (rc < 0)
+        return rc;
+    larder__tls *t = *out = larder__calloc(1, sizeof *t);
     if (!t)
         return LARDER_E_NOMEM;
     pthread_mutex_init(&t->lock, NULL);
     t->fd = fd;
     snprintf(t->peer, sizeof t->peer, "%s", conf->peer);
-    int rc = make_context(&x, conf);
+    rc = make_context(&x, conf);
     if (rc == 0 && (!(t->ssl = SSL_new(x)) || !attach(t) || !expect_name(t->ssl, conf->name)))
         rc = larder__fail(LARDER_E_NOMEM, "%s: TLS: %s", conf->peer, complaint());
     SSL_CTX_free(x);

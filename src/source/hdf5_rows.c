@@ -16,6 +16,7 @@ static const larder_param params[] = {
 #if LARDER_HAVE_HDF5
 
 #include "base/convert.h"
+#include "base/late.h"
 #include "base/mem.h"
 #include "source/answer.h"
 #include "source/array_rows.h"
@@ -25,6 +26,49 @@ static const larder_param params[] = {
 
 #include <pthread.h>
 #include <strings.h>
+
+/* ---- the library, opened at the first data set ----------------------------------------------- */
+
+#define CALLS(X)                                                                                   \
+    X(H5Dclose)                                                                                    \
+    X(H5Dget_space)                                                                                \
+    X(H5Dget_type)                                                                                 \
+    X(H5Dopen2)                                                                                    \
+    X(H5Dread)                                                                                     \
+    X(H5Eauto_is_v2)                                                                               \
+    X(H5Eget_auto1)                                                                                \
+    X(H5Eget_auto2)                                                                                \
+    X(H5Eset_auto1)                                                                                \
+    X(H5Eset_auto2)                                                                                \
+    X(H5Fclose)                                                                                    \
+    X(H5Fopen)                                                                                     \
+    X(H5Pclose)                                                                                    \
+    X(H5Pcreate)                                                                                   \
+    X(H5Pset_chunk_cache)                                                                          \
+    X(H5Sclose)                                                                                    \
+    X(H5Screate_simple)                                                                            \
+    X(H5Sget_simple_extent_dims)                                                                   \
+    X(H5Sget_simple_extent_ndims)                                                                  \
+    X(H5Sselect_hyperslab)                                                                         \
+    X(H5Tclose)                                                                                    \
+    X(H5Tget_class)                                                                                \
+    X(H5Tget_sign)                                                                                 \
+    X(H5Tget_size)                                                                                 \
+    X(H5check_version)                                                                             \
+    X(H5open)                                                                                      \
+    X(H5P_CLS_DATASET_ACCESS_ID_g)                                                                 \
+    X(H5T_NATIVE_DOUBLE_g)                                                                         \
+    X(H5T_NATIVE_FLOAT_g)                                                                          \
+    X(H5T_NATIVE_INT16_g)                                                                          \
+    X(H5T_NATIVE_INT32_g)                                                                          \
+    X(H5T_NATIVE_INT64_g)                                                                          \
+    X(H5T_NATIVE_INT8_g)                                                                           \
+    X(H5T_NATIVE_UINT16_g) X(H5T_NATIVE_UINT32_g) X(H5T_NATIVE_UINT64_g) X(H5T_NATIVE_UINT8_g)
+CALLS(LARDER__LATE_NAME)
+LARDER__LATE(hdf5, LARDER_LATE_HDF5, CALLS)
+
+/* Types and classes are variables, which have their values after H5open. */
+#define NATIVE(type) LARDER__LATE_DATUM(H5T_NATIVE_##type##_g)
 
 static pthread_mutex_t library = PTHREAD_MUTEX_INITIALIZER;
 
@@ -42,10 +86,10 @@ typedef struct known {
 } known;
 
 static bool integer_type(size_t bytes, bool sign, known *out) {
-    const known all[] = {{LARDER_U8, H5T_NATIVE_UINT8},   {LARDER_I8, H5T_NATIVE_INT8},
-                         {LARDER_U16, H5T_NATIVE_UINT16}, {LARDER_I16, H5T_NATIVE_INT16},
-                         {LARDER_U32, H5T_NATIVE_UINT32}, {LARDER_I32, H5T_NATIVE_INT32},
-                         {LARDER_U64, H5T_NATIVE_UINT64}, {LARDER_I64, H5T_NATIVE_INT64}};
+    const known all[] = {{LARDER_U8, NATIVE(UINT8)},   {LARDER_I8, NATIVE(INT8)},
+                         {LARDER_U16, NATIVE(UINT16)}, {LARDER_I16, NATIVE(INT16)},
+                         {LARDER_U32, NATIVE(UINT32)}, {LARDER_I32, NATIVE(INT32)},
+                         {LARDER_U64, NATIVE(UINT64)}, {LARDER_I64, NATIVE(INT64)}};
     size_t i = bytes == 1 ? 0 : bytes == 2 ? 2 : bytes == 4 ? 4 : 6;
     *out = all[i + sign];
     return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
@@ -59,8 +103,8 @@ static bool type_of(hid_t set, known *out) {
     if (kind == H5T_INTEGER)
         fine = integer_type(bytes, H5Tget_sign(t) == H5T_SGN_2, out);
     if (kind == H5T_FLOAT && (bytes == 4 || bytes == 8)) {
-        *out = bytes == 4 ? (known){LARDER_F32, H5T_NATIVE_FLOAT}
-                          : (known){LARDER_F64, H5T_NATIVE_DOUBLE};
+        *out =
+            bytes == 4 ? (known){LARDER_F32, NATIVE(FLOAT)} : (known){LARDER_F64, NATIVE(DOUBLE)};
         fine = true;
     }
     H5Tclose(t);
@@ -74,7 +118,7 @@ static int open_set(hdf5_rows *h, int which, const char *name, double chunks, la
     const char *path = h->rows.files[0].path;
     hsize_t dims[H5S_MAX_RANK] = {0};
     known k;
-    hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
+    hid_t access = H5Pcreate(LARDER__LATE_DATUM(H5P_CLS_DATASET_ACCESS_ID_g));
     H5Pset_chunk_cache(access, 12421, (size_t)chunks, 1.0);
     hid_t set = H5Dopen2(h->file, name, access);
     H5Pclose(access);
@@ -127,7 +171,7 @@ static int read_labels(hdf5_rows *h) {
     larder__array_rows *r = &h->rows;
     int64_t *all = larder__malloc(r->count * sizeof *all);
     int rc = all ? 0 : LARDER_E_NOMEM;
-    if (rc == 0 && !read_part(h, 1, 0, r->count, H5T_NATIVE_INT64, all))
+    if (rc == 0 && !read_part(h, 1, 0, r->count, NATIVE(INT64), all))
         rc = larder__fail(LARDER_E_FORMAT, "%s: its labels cannot be read", r->files[0].path);
     if (rc == 0)
         rc = larder__array_rows_classes(r, all);
@@ -156,9 +200,12 @@ static int open_sets(hdf5_rows *h, const larder_args *args) {
 }
 
 static int open_file(hdf5_rows *h, const char *where, const larder_args *args) {
-    int rc;
+    int rc = larder__late_open(&hdf5_late);
+    if (rc < 0)
+        return rc;
     pthread_mutex_lock(&library);
     H5E_BEGIN_TRY {
+        H5open();
         h->file = H5Fopen(where, H5F_ACC_RDONLY, H5P_DEFAULT);
         h->opened = h->file >= 0;
         rc = h->opened ? open_sets(h, args)

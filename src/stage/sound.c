@@ -9,7 +9,13 @@
 
 #if LARDER_HAVE_SNDFILE
 
+#include "base/late.h"
+
 #include <sndfile.h>
+
+#define CALLS(X) X(sf_close) X(sf_open_virtual) X(sf_readf_float) X(sf_seek) X(sf_strerror)
+CALLS(LARDER__LATE_NAME)
+LARDER__LATE(sndfile, LARDER_LATE_SNDFILE, CALLS)
 
 typedef struct memory {
     const char *bytes;
@@ -52,6 +58,9 @@ typedef struct recording {
 static int open_recording(recording *r, const void *bytes, size_t size) {
     static SF_VIRTUAL_IO io = {length, seek, give, take_none, tell};
     *r = (recording){.memory = {bytes, (sf_count_t)size, 0}};
+    int rc = larder__late_open(&sndfile_late);
+    if (rc < 0)
+        return rc;
     r->file = sf_open_virtual(&io, SFM_READ, &r->info, &r->memory);
     if (!r->file)
         return larder__fail(LARDER_E_FORMAT, "sound: %.120s", sf_strerror(NULL));

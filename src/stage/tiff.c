@@ -20,8 +20,27 @@ static bool tiff_mine(const uint8_t *bytes, size_t size) {
 
 #if LARDER_HAVE_TIFF
 
+#include "base/late.h"
+
 #include <stdio.h>
 #include <tiffio.h>
+
+#define CALLS(X)                                                                                   \
+    X(TIFFClientOpenExt)                                                                           \
+    X(TIFFClose)                                                                                   \
+    X(TIFFGetField)                                                                                \
+    X(TIFFGetFieldDefaulted)                                                                       \
+    X(TIFFIsTiled)                                                                                 \
+    X(TIFFOpenOptionsAlloc)                                                                        \
+    X(TIFFOpenOptionsFree)                                                                         \
+    X(TIFFOpenOptionsSetErrorHandlerExtR)                                                          \
+    X(TIFFOpenOptionsSetMaxSingleMemAlloc)                                                         \
+    X(TIFFOpenOptionsSetWarningHandlerExtR)                                                        \
+    X(TIFFRGBAImageBegin)                                                                          \
+    X(TIFFRGBAImageEnd)                                                                            \
+    X(TIFFRGBAImageGet) X(TIFFRGBAImageOK) X(TIFFSetField) X(TIFFStripSize64) X(TIFFTileSize64)
+CALLS(LARDER__LATE_NAME)
+LARDER__LATE(tiff, LARDER_LATE_TIFF, CALLS)
 
 typedef struct tiff {
     TIFF *tif;
@@ -98,6 +117,9 @@ static void tiff_close(tiff *t) {
 }
 
 static int open_file(tiff *t) {
+    int rc = larder__late_open(&tiff_late);
+    if (rc < 0)
+        return rc;
     TIFFOpenOptions *o = TIFFOpenOptionsAlloc();
     if (!o)
         return larder__fail(LARDER_E_NOMEM, "tiff: out of memory");

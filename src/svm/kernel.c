@@ -12,6 +12,7 @@ enum {
     BITS_MOST = 4096,   /* binary features: beyond, popcounts cost more than sparse products */
     DIRECT_DIM = 16,    /* fewer features than this: differences are as quick as SGEMM */
     DENSE_PENALTY = 24, /* a product of SGEMM against one of the sparse engine, in time */
+    FEW = 1 << 24,      /* multiplications: 2 ms, as long as it takes to open CBLAS */
     SUB_ROWS = 256      /* rows of a block before they are added up; with a tile: 512 KiB */
 };
 /* gamma |x|^2 above which rounding of |x|^2 + |y|^2 - 2xy in floats would show in the objective. */
@@ -224,7 +225,8 @@ int larder__kernel_open(larder__kernel *k, const larder__kernel_conf *conf,
         rc = open_engine(k, &l, a, b);
     if (rc < 0)
         larder__kernel_close(k);
-    else if (k->engine == LARDER__ENGINE_DENSE)
+    k->few = (double)l.rows * (double)l.rows * (double)k->dim < FEW;
+    if (rc == 0 && k->engine == LARDER__ENGINE_DENSE && !k->direct && !k->few)
         larder__gemm_threads(1); /* the tiles are shared out among our own threads */
     return rc;
 }
@@ -277,7 +279,7 @@ static void products(const larder__kernel *k, const larder__panel *left, size_t 
     else if (k->engine == LARDER__ENGINE_SPARSE)
         larder__sparse_products(k, left, r0, r1, right, c0, c1, out, stride, scratch);
     else
-        larder__gemm(
+        (k->few ? larder__gemm_plain : larder__gemm)(
             r1 - r0, c1 - c0, k->dim, (larder__matrix){left->dense + r0 * k->dim, k->dim, false},
             (larder__matrix){right->dense + c0 * k->dim, k->dim, true}, false, out, stride);
 }

@@ -49,6 +49,7 @@ typedef struct larder__kernel {
     larder__kernel_conf conf;
     larder__engine engine;
     bool direct;      /* dense: differences, not products */
+    bool few;         /* dense: so few products that opening CBLAS would take longer */
     size_t dim;       /* features in use, or columns of a given matrix */
     size_t words;     /* bits: 32-bit words a point */
     size_t longest;   /* most non-zeros of a point */

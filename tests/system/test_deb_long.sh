@@ -39,5 +39,8 @@ dpkg-deb -I "$scratch"/debs/larder_*.deb postinst >"$scratch/postinst"
 grep -q 'systemd-sysusers' "$scratch/postinst" || die "nobody makes the user"
 grep -q 'deb-systemd-invoke' "$scratch/postinst" && die "it starts unasked"
 grep -q 'if deb-systemd-helper debian-installed' "$scratch/postinst" || die "it is enabled unasked"
+for package in liblarder0 larder; do
+    dpkg-deb -f "$scratch"/debs/${package}_*.deb Depends | grep -q 'libcurl4.*libopenblas' || die "$package does not ask for what it opens later"
+done
 dpkg-deb -f "$scratch"/debs/liblarder-dev_*.deb Depends | grep -q libcurl4-openssl-dev || die "liblarder.a lacks what it needs"
 ls "$scratch/debs"

@@ -23,6 +23,7 @@ static verdict judge(int status, CURLcode end, const char *error) {
     verdict v = {.request = {.key = "a/b.tar", .bytes = 10}};
     check_ok(error ? larder__web_site_s3(&site, &key, "//photos/a", &s3)
                    : larder__web_site_http(&site, &key, "https", "//h/a", &http));
+    check_ok(larder__web_begin());
     CURL *easy = curl_easy_init();
     larder__web_try *t = larder__calloc(1, sizeof *t);
     assert_true(easy && t);

@@ -83,11 +83,13 @@ static int ask(CURL *c, const larder__service_ask *a, struct curl_slist *headers
 int larder__service_get(const larder__service_ask *a, char *out, size_t cap) {
     struct curl_slist *headers = NULL;
     room to = {out, 0, cap};
-    larder__web_begin();
+    int rc = larder__web_begin();
+    if (rc < 0)
+        return rc;
     CURL *c = curl_easy_init();
-    int rc = c && add(&headers, a->put) && add(&headers, a->header)
-                 ? ask(c, a, headers, &to)
-                 : larder__fail(LARDER_E_NOMEM, "no memory for libcurl");
+    rc = c && add(&headers, a->put) && add(&headers, a->header)
+             ? ask(c, a, headers, &to)
+             : larder__fail(LARDER_E_NOMEM, "no memory for libcurl");
     curl_slist_free_all(headers);
     if (c)
         curl_easy_cleanup(c);

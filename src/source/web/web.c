@@ -12,13 +12,18 @@
 #include <signal.h>
 #include <stdlib.h>
 
+LARDER__LATE(curl, LARDER_LATE_CURL, LARDER__CURL_CALLS)
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CURLcode begun;
 static void begin_curl(void) { begun = curl_global_init(CURL_GLOBAL_DEFAULT); }
 
-CURLcode larder__web_begin(void) {
+int larder__web_begin(void) {
+    int rc = larder__late_open(&curl_late);
+    if (rc < 0)
+        return rc;
     pthread_once(&once, begin_curl);
-    return begun;
+    return begun == CURLE_OK ? 0 : larder__fail(LARDER_E_NOMEM, "libcurl does not start");
 }
 
 static int open_stats(larder__web *w) {
@@ -68,9 +73,9 @@ int larder__web_open(larder__web **out, larder__web_site *site, const larder__we
     w->conf = *conf;
     w->conf.ca = NULL;
     w->lock_ready = pthread_mutex_init(&w->lock, NULL) == 0;
-    int rc = larder__web_begin() == CURLE_OK && w->lock_ready
-                 ? open_stats(w)
-                 : larder__fail(LARDER_E_NOMEM, "libcurl does not start");
+    int rc = w->lock_ready ? larder__web_begin() : LARDER_E_NOMEM;
+    if (rc == 0)
+        rc = open_stats(w);
     const char *ca = conf->ca ? conf->ca : larder__system_certificates();
     if (rc == 0 && ca && !(w->ca = larder__strdup(ca)))
         rc = LARDER_E_NOMEM;

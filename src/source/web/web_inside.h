@@ -4,11 +4,32 @@
 #define LARDER_SOURCE_WEB_INSIDE_H
 
 #include "base/err.h"
+#include "base/late.h"
 #include "source/web/web.h"
 
 #include <curl/curl.h>
 #include <larder/plugin.h>
 #include <pthread.h>
+
+/* Of libcurl; web.c has it. */
+#define LARDER__CURL_CALLS(X)                                                                      \
+    X(curl_easy_cleanup)                                                                           \
+    X(curl_easy_getinfo)                                                                           \
+    X(curl_easy_init)                                                                              \
+    X(curl_easy_perform)                                                                           \
+    X(curl_easy_reset)                                                                             \
+    X(curl_easy_setopt)                                                                            \
+    X(curl_easy_strerror)                                                                          \
+    X(curl_global_init)                                                                            \
+    X(curl_multi_add_handle)                                                                       \
+    X(curl_multi_cleanup)                                                                          \
+    X(curl_multi_info_read)                                                                        \
+    X(curl_multi_init)                                                                             \
+    X(curl_multi_perform)                                                                          \
+    X(curl_multi_poll)                                                                             \
+    X(curl_multi_remove_handle)                                                                    \
+    X(curl_multi_setopt) X(curl_multi_wakeup) X(curl_slist_append) X(curl_slist_free_all)
+LARDER__CURL_CALLS(LARDER__LATE_NAME)
 
 enum { LARDER__WEB_REDIRECTS = 5, LARDER__WEB_ERROR_BODY = 2048 };
 
@@ -64,8 +85,8 @@ struct larder__web {
     larder__web_engine *engines;
 };
 
-/* libcurl's own start, once in a process. */
-CURLcode larder__web_begin(void);
+/* libcurl's own start, once in a process: 0, or why there is none. */
+int larder__web_begin(void);
 void *larder__web_engine_run(void *engine);
 
 /* The head is complete: does it fit? Sets the verdict where it does not; false: take no body. */
