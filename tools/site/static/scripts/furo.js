@@ -1,0 +1,26 @@
+// In place of the theme's own script, which Debian has as a module: browsers refuse modules in pages
+// that are opened from a folder. Light, dark, or as the system says.
+"use strict";
+(function () {
+  function kept() {
+    try { return localStorage.getItem("theme"); } catch (e) { return null; }
+  }
+  function next(now) {
+    var dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    var round = dark ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
+    return round[(round.indexOf(now) + 1) % 3];
+  }
+  function set(mode) {
+    document.body.dataset.theme = mode;
+    try { localStorage.setItem("theme", mode); } catch (e) { /* not kept, then */ }
+  }
+  document.documentElement.classList.remove("no-js");
+  set(kept() || "auto");
+  document.querySelectorAll(".theme-toggle").forEach(function (button) {
+    button.addEventListener("click", function () { set(next(document.body.dataset.theme)); });
+  });
+  // A frame that scrolls is reached by keyboard too.
+  document.querySelectorAll(".table-wrapper, div.highlight pre").forEach(function (frame) {
+    if (frame.scrollWidth > frame.clientWidth) frame.tabIndex = 0;
+  });
+})();
