@@ -87,7 +87,7 @@ dist: ## dist/: source archive, wheel and Debian packages of this commit, with c
 format: ## applies .clang-format
 	@tools/format.sh
 
-lint: ## formatting, layers, style, cppcheck, clang-tidy, shellcheck
+lint: ## formatting, layers, style, spelling, cppcheck, clang-tidy, shellcheck
 	@$(PACKAGES) build lint
 	@tools/lint.sh
 

@@ -71,7 +71,7 @@ def check_search(root, pages):
     """Pages of docs/ that the search does not know."""
     try:
         with open(os.path.join(root, "searchindex.js"), encoding="utf-8") as f:
-            known = set(re.findall(r'"([^"]+)"', re.search(r"docnames:\[(.*?)\]", f.read())[1]))
+            known = set(re.findall(r'"([^"]+)"', re.search(r'"?docnames"?: *\[(.*?)\]', f.read())[1]))
     except (OSError, TypeError):
         return ["there is no index to search in"]
     return [f"{name}: the search does not know it" for name in pages
