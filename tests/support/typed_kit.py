@@ -96,7 +96,6 @@ top) more=(--once) ;;
 serve)
     case "$*" in
     *--status*) for _ in $(seq 600); do [ -S "$XDG_RUNTIME_DIR/larder.sock" ] || sleep 0.1; done ;;
-    *) echo $$ >"$XDG_RUNTIME_DIR/serve.pid" ;;
     esac ;;
 dash)
     "$TYPED_LARDER" "$@" --http 127.0.0.1:0 >dash.out &
@@ -110,9 +109,8 @@ exec "$TYPED_LARDER" "$@" "${more[@]}"
 
 # Jobs that were sent to the background have to end well; a daemon is told to end.
 AFTER = """
-serve=$(cat "$XDG_RUNTIME_DIR/serve.pid" 2>/dev/null || true)
 for job in $(jobs -p); do [ "$job" = "$serve" ] || wait "$job"; done
-if [ "$serve" ]; then kill -INT "$serve" && rm "$XDG_RUNTIME_DIR/serve.pid" && { wait "$serve" || true; }; fi
+if [ "$serve" ]; then kill -INT "$serve" && { wait "$serve" || true; }; fi
 """
 
 
@@ -163,6 +161,8 @@ class Place:
         command = re.sub(r"\b\d+GiB\b", "64MiB", command.replace("build/larder", "larder"))
         if re.match(r"larder serve (?!.*--status)[^&]*$", command):
             command = re.sub(r" *(#.*)?$", " &", command, count=1)  # it serves until it is told to end
+        if re.match(r"larder serve .*&$", command):
+            command += "\nserve=$!"
         for theirs, ours in (("/nvme/", f"{self.folder}/nvme/"), ("/scratch/photos", f"{self.folder}/photos"),
                              ("http://host/", f"http://127.0.0.1:{self.web.port}/"),
                              ("127.0.0.1:9000", f"127.0.0.1:{self.data.port}")):
@@ -171,7 +171,7 @@ class Place:
 
     def type(self, commands, seconds=200):
         """All of them in one shell; its output, or what went wrong."""
-        script = "\n".join(["set -eo pipefail", *(self.here(c) for c in commands), AFTER])
+        script = "\n".join(["set -eo pipefail", "serve=", *(self.here(c) for c in commands), AFTER])
         shell = subprocess.Popen(["bash", "-c", script], cwd=self.folder, env=self.env, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
         try:

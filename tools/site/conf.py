@@ -23,7 +23,7 @@ myst_heading_anchors = 6  # the anchors that code-hosting pages have
 suppress_warnings = ["toc.excluded"]
 highlight_language = "none"  # most blocks are commands with comments, or what they print
 pygments_style = "default"
-pygments_dark_style = "monokai"
+pygments_dark_style = "native"
 
 html_theme = "furo"
 html_title = f"larder {release}"

@@ -14,6 +14,9 @@
     document.body.dataset.theme = mode;
     try { localStorage.setItem("theme", mode); } catch (e) { /* not kept, then */ }
   }
+  // The search shows a few lines of each page that it finds, which a folder does not let it read.
+  if (location.protocol === "file:" && window.DOCUMENTATION_OPTIONS)
+    window.DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
   document.documentElement.classList.remove("no-js");
   set(kept() || "auto");
   document.querySelectorAll(".theme-toggle").forEach(function (button) {
