@@ -1,7 +1,8 @@
 # release build only
 """docs/ builds as a site without a warning, all its links, anchors and pictures are there, and the check of that finds
 what it is there for. In a browser, from the folder and without a server: the search finds pages, nothing is wider than
-the window but what scrolls by itself, and light and dark can be chosen."""
+the window but what scrolls by itself, and light and dark can be chosen. axe-core looks at the pages where LARDER_AXE
+names its axe.min.js."""
 import os
 import pathlib
 import shutil
@@ -80,6 +81,9 @@ def test_pages(browser, site):
             over = browser.run(OVER)
             assert not over, f"{page}: beyond a window of {width}: {over}"
             browser.shoot(f"site-{what}-{page.replace('/', '-')}")
+            if "LARDER_AXE" in os.environ:
+                wrong = browser.axe()
+                assert not wrong, f"{page}, {width}: " + "\n".join(wrong)
     browser.devtools("Emulation.clearDeviceMetricsOverride")
 
 

@@ -22,6 +22,20 @@
   document.querySelectorAll(".theme-toggle").forEach(function (button) {
     button.addEventListener("click", function () { set(next(document.body.dataset.theme)); });
   });
+  // What those who hear the page need, and the theme leaves out.
+  function all(where, what) { document.querySelectorAll(where).forEach(what); }
+  function label(where, words) { all(where, function (e) { e.setAttribute("aria-label", words); }); }
+  label(".sidebar-drawer", "All pages");
+  label(".toc-drawer", "On this page");
+  label(".content-icon-container", "Colours and contents");
+  all(".content-icon-container", function (e) { e.setAttribute("role", "region"); });
+  all(".sidebar-tree .caption[role=heading]", function (e) { e.setAttribute("aria-level", "2"); });
+  all(".overlay", function (e) { e.setAttribute("aria-hidden", "true"); });
+  all("th:empty, th > p:empty:only-child", function (e) {
+    var th = e.closest("th"), td = document.createElement("td");
+    td.className = th.className;
+    th.replaceWith(td);
+  });
   // A frame that scrolls is reached by keyboard too.
   document.querySelectorAll(".table-wrapper, div.highlight pre").forEach(function (frame) {
     if (frame.scrollWidth > frame.clientWidth) frame.tabIndex = 0;
