@@ -1,3 +1,4 @@
+# release build only
 """Every block of README, the questions and the guides is known to be typed (test_typed_long does) or shown; what is not
 typed has a reason, and no reason is left over; options that pages name in passing are there."""
 import os
