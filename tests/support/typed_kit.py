@@ -16,14 +16,14 @@ from ports import free_port
 
 # What begins a block of commands; others are shown.
 TYPED = re.compile(r"\$ |(sudo |LARDER_\w+=\S+ )?(build/larder|larder|make|python3?|env/bin/\w+|pip|redis-server|eval|export|echo|"
-                   r"printf|apt-get|systemctl|adduser|podman|git)\b")
+                   r"printf|apt-get|systemctl|adduser|podman|git|cd)\b")
 SHOWN = re.compile(r"\s|scrape_configs:|\w+: of a step's time ")
 
 # Not typed by a test of the pages, and why. A line that stands for nothing any more is an error.
 NOT_TYPED = [
-    (r"^make( |$)(?!-C)", "builds, tests or trains all there is: .ci/run does"),
-    (r"\bsudo\b", "changes the machine"),
-    (r"^python3 -m venv|^env/bin/pip", "installs into an environment, test_wheel_long does"),
+    (r"^make( |$)(?!-C)|^\S*python3? -m larder demo", "builds, tests or trains all there is: .ci/run does"),
+    (r"\bsudo\b|^apt-get |^podman ", "changes the machine"),
+    (r"^python3 -m venv|\bpip install|^git clone|^cd ", "fetches or installs larder itself, test_wheel_long does"),
     (r"/run/larder/socket", "wants the service of an installed package"),
     (r"\baws\b|=SIGNED|profile=larder", "wants Amazon's own command and account; test_web_credentials has a made one"),
     (r"s3://open-data/", "wants Amazon itself"),

@@ -81,9 +81,6 @@ def test_pages(browser, site):
             over = browser.run(OVER)
             assert not over, f"{page}: beyond a window of {width}: {over}"
             browser.shoot(f"site-{what}-{page.replace('/', '-')}")
-            if "LARDER_AXE" in os.environ:
-                wrong = browser.axe()
-                assert not wrong, f"{page}, {width}: " + "\n".join(wrong)
     browser.devtools("Emulation.clearDeviceMetricsOverride")
 
 
@@ -98,6 +95,13 @@ def test_theme(browser, site):
         browser.run("document.querySelector('.theme-toggle-content button, button.theme-toggle').click()")
     assert {mode for mode, _ in seen} == {"auto", "light", "dark"}, seen
     assert len({colour for _, colour in seen}) == 2, seen
+
+
+def test_axe(browser, site):
+    for page in PAGES:
+        browser.open(f"file://{site}/{page}.html")
+        wrong = browser.axe()
+        assert not wrong, f"{page}: " + "\n".join(wrong)
 
 
 def main():
@@ -115,6 +119,8 @@ def main():
             test_theme(browser, site)
             wrong = browser.complaints()
             assert not wrong, wrong
+            if "LARDER_AXE" in os.environ:  # at last: it asks for styles, which a folder refuses with a complaint
+                test_axe(browser, site)
             print("ok")
         finally:
             browser.close()

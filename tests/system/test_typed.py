@@ -20,7 +20,7 @@ def check_blocks(pages):
         for block in blocks:
             if not block.is_typed():
                 if not block.is_shown():
-                    wrong.append(f"{page}:{block.line}: neither typed nor shown: {block.lines[0]}")
+                    wrong.append(f"{page}:{block.line}: neither typed nor shown (```text): {block.lines[0]}")
                 continue
             for command, _ in block.commands():
                 why = typed_kit.why_not(command)
@@ -51,7 +51,7 @@ def test_finds():
     """That the two find what they are there for."""
     made = {"a.md": list(typed_kit.blocks("a.md", "```\nlarder ls x\n```\n```\nfrobnicate\n```\n```python\nx\n```\n"))}
     wrong, typed = check_blocks(made)
-    assert typed == 1 and wrong[0] == "a.md:5: neither typed nor shown: frobnicate", wrong
+    assert typed == 1 and wrong[0] == "a.md:5: neither typed nor shown (```text): frobnicate", wrong
     assert len(wrong) == 1 + len(typed_kit.NOT_TYPED), wrong
     session = next(typed_kit.blocks("a.md", "```\n$ larder ls \\\n  x\n12 samples\n…\n$ larder top\n```"))
     assert session.commands() == [("larder ls    x", ["12 samples", "…"]), ("larder top", [])], session.commands()
