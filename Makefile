@@ -11,7 +11,7 @@ CONFIGURE = tools/configure.sh release
 BUILD = cmake --build build --parallel $(JOBS)
 PACKAGES = tools/install-packages.sh
 
-.PHONY: all core test check-long coverage simulate fuzz soak bench papers papers-full demo wheel deb dist format lint docs \
+.PHONY: all core test check-long coverage simulate fuzz soak bench papers papers-full demo wheel deb dist format lint docs site \
         install uninstall \
         clean help \
         configure build core-program
@@ -32,7 +32,7 @@ test: ## all tests but the long ones, with asserts on (in build/test)
 	@cd build/test && ctest --output-on-failure --parallel 4 --label-exclude '^long$$'
 
 check-long: ## the tests under ASan, UBSan, TSan and MSan, longer property runs, short fuzz runs
-	@$(PACKAGES) build test long
+	@$(PACKAGES) build test long site
 	@tools/check-long.sh
 
 coverage: ## which lines and branches of src/ the tests run, by folder; pages in build/coverage/html
@@ -87,12 +87,16 @@ dist: ## dist/: source archive, wheel and Debian packages of this commit, with c
 format: ## applies .clang-format
 	@tools/format.sh
 
-lint: ## formatting, layers, style, cppcheck, clang-tidy, shellcheck
+lint: ## formatting, layers, style, spelling, cppcheck, clang-tidy, shellcheck
 	@$(PACKAGES) build lint
 	@tools/lint.sh
 
 docs: build ## writes the tables in docs that are generated
 	@tools/gen-docs.sh
+
+site: ## build/site/index.html: docs/ as pages with a search, to be read without a network
+	@$(PACKAGES) site
+	@tools/site.sh build/site
 
 install: build ## into $(DESTDIR)$(PREFIX): program, man pages, completion, libraries, headers, larder.pc
 	@umask 022 && DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """Holds the documentation together: every relative link leads somewhere, heading included; every page of
-docs/ is linked from docs/index.md; pages that sources name are there, and tests that pages name; guides stay short enough to be read.
-Prints file:line of what is wrong.
+docs/ is linked from docs/index.md; pages that sources name are there, and tests that pages name; guides and
+questions stay short enough to be read; questions lead on to a guide or a result; sentences that the page of errors
+quotes still stand in the sources. Prints file:line of what is wrong.
 
     tools/check-docs.py [ROOT OF A TREE]
 """
+import ast
 import os
 import re
 import subprocess
 import sys
 
 MOST_WORDS = 20000  # of docs/guide and the index together, as wc -w counts; but for what is made by a command:
+MOST_ASKED = 700  # words of a page of docs/questions, what is typed and shown apart; but for those to look things up in:
+LOOKED_UP = ("docs/questions/errors.md", "docs/questions/peers.md")
+ERRORS = "docs/questions/errors.md"
 MADE = ("docs/guide/plugins.md", "docs/guide/environment.md")
 HERE = os.path.dirname(os.path.abspath(__file__))
 LINK = re.compile(r"\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)\)")
@@ -101,11 +106,73 @@ def check_tests(texts):
             for name in re.findall(r"`(tests/[\w./-]+\.(?:c|py|sh))`", line) if not os.path.exists(name)]
 
 
+def check_questions(pages, texts):
+    """A page a question: short, and it leads on."""
+    wrong = []
+    for page in pages:
+        if not page.startswith("docs/questions/"):
+            continue
+        words = sum(len(line.split()) for _, line in prose(texts[page]))
+        if page not in LOOKED_UP and words > MOST_ASKED:
+            wrong.append(f"{page}: {words} words, more than {MOST_ASKED}: it should lead to a guide, not repeat it")
+        if not any(path.startswith(("docs/guide/", "docs/results/")) for _, path, _ in links_of(page, texts[page])):
+            wrong.append(f"{page}: leads to no guide and no result")
+    return wrong
+
+
+C_TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|PRI[a-zA-Z0-9]+|\'(?:[^\'\\]|\\.)+\'|[^\s"/]|/', re.S)
+VALUE = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|z|j|t)?[a-zA-Z]")
+
+
+def gaps(text):
+    """A value is … however it is written, several in a row are one."""
+    return re.sub("…+", "…", VALUE.sub("…", text.replace("%%", "\0")).replace("\0", "%"))
+
+
+def said_in_c(text):
+    """Its texts, neighbours joined, one a line."""
+    whole, found = "", []
+    for token in C_TOKEN.findall(text):
+        if token.startswith(("/*", "//")):
+            continue
+        if token.startswith('"'):
+            whole += re.sub(r"\\(.)", lambda m: {"n": " ", "t": " "}.get(m[1], m[1]), token[1:-1])
+        elif token.startswith("PRI"):
+            whole += "u"
+        elif whole:
+            found.append(whole)
+            whole = ""
+    return gaps("\n".join(found))
+
+
+def said_in_python(text):
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            found.append("".join(v.value if isinstance(v, ast.Constant) else "…" for v in node.values))
+    return re.sub("…+", "…", "\n".join(found))
+
+
+def check_sentences(texts):
+    """What the page of errors quotes, in the first column, is what the program says."""
+    said = "\n".join([said_in_c(text_of(f)) for f in tracked("src/*.c")] +
+                     [said_in_python(text_of(f)) for f in tracked("python/larder/*.py")])
+    wrong = []
+    for number, line in prose(texts.get(ERRORS, "")):
+        if line.startswith("| `"):
+            for sentence in re.findall(r"`([^`]+)`", line.split(" | ")[0]):
+                if sentence not in said:
+                    wrong.append(f"{ERRORS}:{number}: nothing says \"{sentence}\"")
+    return wrong
+
+
 def main():
     os.chdir(sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, ".."))
     pages = [p for p in tracked("*.md") if p.startswith("docs/") or "/" not in p]
     texts = {p: text_of(p) for p in pages}
-    wrong = check(pages, texts) + check_tests(texts)
+    wrong = check(pages, texts) + check_tests(texts) + check_questions(pages, texts) + check_sentences(texts)
     if "docs/index.md" not in texts:
         wrong.append("there is no docs/index.md")
     wrong += check_names(f for f in tracked() if not f.startswith(("docs/", "tests/fuzz/corpus/")))

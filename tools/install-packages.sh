@@ -9,7 +9,7 @@
 # --strict   fails when something stays missing; without it the command to run is named and the
 #            script ends with 0, since every library is optional
 #
-# Groups: build test lint long demo bench dist all, and two that are not part of all: coverage, for make
+# Groups: build test lint long demo bench dist site all, and two that are not part of all: coverage, for make
 # coverage; peers, servers that some of the long tests compare with where they are installed
 set -eu
 
@@ -28,7 +28,7 @@ packages() {
         libsvm-tools=svm-train redis-server=redis-server nginx-light|nginx=nginx
         openssl=openssl python3-botocore python3-cvxopt python3-lmdb python3-h5py python3-soundfile tmux=tmux mypy=mypy" ;;
     lint) echo "git=git clang-format=clang-format clang-tidy=clang-tidy cppcheck=cppcheck
-        shellcheck=shellcheck" ;;
+        shellcheck=shellcheck codespell=codespell" ;;
     long) echo "clang=clang musl-tools=musl-gcc libclang-rt-dev|libclang-rt-14-dev chromium=chromium
         chromium-driver=chromedriver prometheus=promtool" ;;
     demo) echo "dataset-fashion-mnist" ;;
@@ -37,11 +37,12 @@ packages() {
         nginx-light|nginx=nginx curl=curl fio=fio" ;;
     dist) echo "patchelf=patchelf binutils=objdump debhelper=dh dh-python=dh_python3 fakeroot=fakeroot lintian=lintian python3 python3-venv
         systemd=systemd-analyze dpkg-dev=dpkg-buildpackage git=git" ;;
+    site) echo "python3-sphinx python3-myst-parser furo" ;;
     coverage) echo "clang=clang llvm=llvm-cov libclang-rt-dev|libclang-rt-14-dev" ;;
     peers) echo "radosgw=radosgw ceph-mon=ceph-mon ceph-osd=ceph-osd ceph-common=ceph
         python3-botocore" ;;
-    all) for group in build test lint long demo bench dist; do packages $group; done ;;
-    *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench dist all coverage peers" >&2
+    all) for group in build test lint long demo bench dist site; do packages $group; done ;;
+    *) echo "install-packages: no group \"$1\"; there are build test lint long demo bench dist site all coverage peers" >&2
         return 2 ;;
     esac
 }

@@ -26,6 +26,12 @@ shell_scripts() {
         xargs shellcheck --severity=warning
 }
 
+# Words that are meant: names of the code. Man pages and helps are made from src/.
+spelling() {
+    tools/tracked-files.sh '*.md' 'src/*' 'include/*' 'python/*' 'tools/*' 'examples/*' 'debian/*' |
+        grep -v '^src/see/page/' | xargs codespell --ignore-words-list=crate,fro,inflight,reencode,upto
+}
+
 run_cppcheck() {
     mkdir -p build/lint/cppcheck
     # shellcheck disable=SC2046 # names without blanks
@@ -68,6 +74,7 @@ step format tools/format.sh --check
 step layers tools/check-layers.sh
 step style tools/check-style.sh
 step shellcheck shell_scripts
+step spelling spelling
 step cppcheck run_cppcheck
 step clang-tidy tidy
 exit $bad

@@ -1,8 +1,6 @@
 """The page of larder dash in a headless Chromium, driven by chromedriver over plain HTTP: what it
 shows, its states, a phone's width, dark and light, values under pointer and keys, and that names stay
 text; and a report at 1280 pixels. Both pages are looked at by axe-core where LARDER_AXE names its axe.min.js."""
-import base64
-import json
 import os
 import shutil
 import subprocess
@@ -10,92 +8,23 @@ import sys
 import tempfile
 import time
 import urllib.error
-import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import browser_kit  # noqa: E402
 from ports import free_port  # noqa: E402
 from see_kit import Dash, end, start_job, wait_for, write_idx  # noqa: E402
 
-DRIVER = shutil.which("chromedriver")
-if not DRIVER or not shutil.which("chromium"):
+if browser_kit.missing():
     print("no chromium with chromedriver")
     sys.exit(77)
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         "--disable-dev-shm-usage", "--window-size=1200,1600"]
 
-
-class Browser:
-    def __init__(self, folder):
-        self.at = "http://127.0.0.1:%d" % free_port()
-        self.p = subprocess.Popen([DRIVER, "--port=" + self.at.rsplit(":", 1)[1]],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.base = ""
-        wait_for(self.awake)
-        chrome = {"args": FLAGS + ["--user-data-dir=" + folder]}
-        got = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
-            "browserName": "chrome", "goog:chromeOptions": chrome,
-            "goog:loggingPrefs": {"browser": "ALL"}}}})
-        self.base = "/session/" + got["sessionId"]
-
-    def awake(self):
-        try:
-            return self.call("GET", "/status")["ready"]
-        except OSError:
-            return False
-
-    def call(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        r = urllib.request.Request(self.at + self.base + path, data=data, method=method,
-                                   headers={"Content-Type": "application/json"})
-        with urllib.request.urlopen(r, timeout=240) as answer:
-            return json.load(answer)["value"]
-
-    def open(self, url):
-        self.call("POST", "/url", {"url": url})
-
-    def run(self, script):
-        return self.call("POST", "/execute/sync", {"script": script, "args": []})
-
-    def devtools(self, command, **params):
-        return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": params})
-
-    def axe(self):
-        """What axe-core finds wrong with this page."""
-        file = os.environ.get("LARDER_AXE")
-        if not file:
-            print("no LARDER_AXE (axe.min.js of the npm package axe-core): accessibility is not checked")
-            return []
-        with open(file, encoding="utf-8") as f:
-            self.run(f.read())
-        return self.call("POST", "/execute/async", {"args": [], "script":
-                         "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then("
-                         "(r) => done(r.violations.map((v) => v.id + ': ' + v.nodes.map((n) => n.target + ' ' + n.failureSummary).join('; '))))"})
-
+class Browser(browser_kit.Browser):
     def status(self):
         return self.run("return document.getElementById('status').dataset.state")
 
     def text(self, where):
         return self.run(f"return document.getElementById('{where}').innerText")
-
-    def shoot(self, name):
-        out = os.environ.get("LARDER_SHOTS")  # a folder, for those who want to look
-        if out:
-            with open(os.path.join(out, name + ".png"), "wb") as f:
-                f.write(base64.b64decode(self.call("GET", "/screenshot")))
-
-    def complaints(self):
-        """But for the network: a server that is gone is part of the test."""
-        return [e["message"] for e in self.call("POST", "/se/log", {"type": "browser"})
-                if e["level"] == "SEVERE" and "net::ERR" not in e["message"]]
-
-    def close(self):
-        try:
-            self.call("DELETE", "")
-        finally:
-            self.p.terminate()
-            self.p.wait()
 
 
 def check(browser, folder):

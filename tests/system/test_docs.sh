@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # release build only
 # The table of plug-ins in docs is the one the program prints; links lead somewhere, every page is
-# found from the index and guides stay short, and the check of that finds what it is there for.
+# found from the index, guides and questions stay short and errors are quoted as they are said, and the
+# check of that finds what it is there for.
 set -eu
 tools/gen-docs.sh --check
 tools/check-docs.py
@@ -37,6 +38,16 @@ must_say "$d/results/c.md: $d/index.md does not lead to it"
 start
 printf '/* see %s/b.md */\n' "$d" >>"$tree/src/x.c"
 must_say "src/x.c:2: there is no $d/b.md"
+start
+mkdir -p "$tree/$d/questions"
+printf '# Q\n%s\n' "$(printf 'word %.0s' $(seq 700))" >"$tree/$d/questions/q.md"
+printf '[q](questions/q.md) [e](questions/errors.md)\n' >>"$tree/$d/index.md"
+printf '/* "hidden" */ fail("is %%s, but " "\\"%%.20s\\" has %%" PRIu64 " of 5 %%%%");\n' >>"$tree/src/x.c"
+printf '[b](../results/b.md)\n| `…, but "…" has … of 5 %%` | yes |\n| `hidden` | no |\n' >"$tree/$d/questions/errors.md"
+must_say "$d/questions/q.md: 702 words, more than 700: it should lead to a guide, not repeat it"
+must_say "$d/questions/q.md: leads to no guide and no result"
+must_say "$d/questions/errors.md:3: nothing says \"hidden\""
+[ "$(grep -c 'nothing says' "$scratch/out")" = 1 ] || { cat "$scratch/out"; die "misses what is said"; }
 start
 printf 'word %.0s' $(seq 20000) >>"$tree/$d/guide/a.md"
 must_say "$d/guide and $d/index.md have 20012 words, more than 20000"
