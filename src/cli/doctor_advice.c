@@ -112,5 +112,10 @@ void larder__facts_judge(larder__slow *s, const larder__facts *f, const char *pa
     judge_memory(s, f);
     judge_place(s, &f->here, "this folder");
     judge_place(s, &f->keep, "the cache folder");
+    if (f->keep.path[0] && !f->keep.writable)
+        say(s,
+            "the cache folder (%s) cannot be written to: shards and long lists of files are "
+            "looked through anew in every run; LARDER_CACHE_DIR names another",
+            f->keep.path);
     judge_speed(s, f);
 }
