@@ -135,7 +135,18 @@ static void listing_begin(listing *l, const char *sort, const char *wanted) {
     larder__near_begin(&l->near, wanted, strlen(wanted));
 }
 
+/* Some names are of two sorts, as a recipe and its policy. */
+static bool is_listed(const listing *l, const char *name) {
+    size_t n = strlen(name);
+    for (const char *at = l->names; (at = strstr(at, name)); at += n)
+        if ((at == l->names || at[-1] == ' ') && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
 static void listing_add(listing *l, const char *name) {
+    if (is_listed(l, name))
+        return;
     larder__near_try(&l->near, name, strlen(name));
     int wrote =
         snprintf(l->names + l->at, sizeof l->names - l->at, "%s%s", l->at ? ", " : "", name);

@@ -47,7 +47,7 @@
 extern "C" {
 #endif
 
-#define LARDER_VERSION "0.1.0"
+#define LARDER_VERSION "0.2.0"
 
 /* ---- errors: name, number, text -------------------------------------------------------------- */
 
@@ -76,7 +76,7 @@ enum larder_error {
 #define LARDER_END 2       /* all epochs asked for are over */
 #define LARDER_NOT_YET 3   /* with conf.patience: it is over, and the next call goes on waiting */
 
-const char *larder_version(void);  /* "0.1.0" */
+const char *larder_version(void);  /* "0.2.0" */
 const char *larder_features(void); /* "jpeg png zlib …", space separated; "-name" if left out */
 const char *larder_errmsg(void);   /* this thread's last failure, as a sentence; never NULL */
 void larder_free(void *);          /* what a call below says is to be freed */

@@ -60,7 +60,7 @@ def make_data(folder: Path, n: int) -> None:
 def run(*command: str) -> str:
     done = subprocess.run(command, stdout=subprocess.PIPE)
     if done.returncode:
-        raise SystemExit(done.returncode)  # it has said why
+        raise SystemExit(done.returncode if done.returncode > 0 else 128 - done.returncode)  # it has said why
     return done.stdout.decode()
 
 
@@ -101,13 +101,29 @@ def what_next() -> str:
     return "For your own training from Python: pip install torch (or numpy alone), then help(larder.Loader)."
 
 
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of epochs')
+    return int(text)
+
+
 def main(argv: Optional[List[str]] = None) -> int:
+    try:
+        return compare(argv)
+    except (KeyboardInterrupt, BrokenPipeError):
+        return 130
+    except OSError as e:  # a full disk, where the data was to be made
+        print(f"larder demo: {e}; TMPDIR names another folder", file=sys.stderr)
+        return 1
+
+
+def compare(argv: Optional[List[str]]) -> int:
     parser = argparse.ArgumentParser(prog="larder demo", description="Trains one network through several caches, "
                                      "on storage made slow, and shows what each read and reached.")
     parser.add_argument("data", nargs="?", help="a data set with a training and a test part (Fashion-MNIST where "
                         "Debian's package has it, else made-up pictures)")
     parser.add_argument("--quick", action="store_true", help="made-up pictures, few of them: a matter of seconds")
-    parser.add_argument("--epochs", type=int, help="of each run (6; with --quick 2)")
+    parser.add_argument("--epochs", type=positive, help="of each run (6; with --quick 2)")
     parser.add_argument("--slow", metavar="SPEED", help="of the storage, as 16MiB a second")
     given = parser.parse_args(argv)
     epochs = given.epochs or (2 if given.quick else 6)
@@ -120,7 +136,7 @@ def main(argv: Optional[List[str]] = None) -> int:
             Path(data).mkdir()
             make_data(Path(data), 3000 if given.quick else 20000)
         told = "made-up pictures" if data.startswith(folder) else data
-        print(f"larder demo: {told}, {epochs} epochs, storage of {speed}/s, a cache of 20 % of the data")
+        print(f"larder demo: {told}, {epochs} {'epochs' if epochs > 1 else 'epoch'}, storage of {speed}/s, a cache of 20 % of the data")
         folders = train(data, Path(folder), epochs, speed)
         rows = [json.loads(line) for line in run(program(), "report", "--json", *folders).splitlines()]
     print(f"\n{table(rows)}\n\n{what_next()}")

@@ -35,7 +35,7 @@ from typing import Any, List, Optional
 
 from ._errors import BY_CODE, ArgumentError, Error, LarderWarning, RangeError
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 HERE = Path(__file__).resolve().parent
 
 END_EPOCH, END, NOT_YET = 1, 2, 3

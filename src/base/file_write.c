@@ -150,8 +150,10 @@ int larder__fresh_close(larder__fresh *f, int rc) {
     if (!f->to)
         return rc;
     bool beside = f->beside[0] != 0;
-    if (rc == 0)
-        rc = flush(f->to, f->path, beside);
+    if (rc == 0 || ferror(f->to)) { /* of a full disk whoever wrote knows no more than that */
+        int flushed = flush(f->to, f->path, beside);
+        rc = flushed < 0 ? flushed : rc;
+    }
     if (fclose(f->to) != 0 && rc == 0)
         rc = larder__fail_errno(f->path, "cannot be closed");
     f->to = NULL;

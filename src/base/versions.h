@@ -1,8 +1,8 @@
 /* Whatever outlives a process or lies between two says which version of its format it has. One
  * number a format, which goes up when what was written before can no longer be read as it was
  * meant; `oldest` stays behind for as long as two minor versions of larder that wrote it.
- * tests/golden has a file of each. The first of each that counts is the one below; what larder
- * wrote before is refused with a sentence. */
+ * tests/golden has a file of each. The first of each that counts is that of larder 0.2, below; what
+ * larder wrote before is refused with a sentence. */
 #ifndef LARDER_BASE_VERSIONS_H
 #define LARDER_BASE_VERSIONS_H
 

@@ -51,9 +51,10 @@ static void print_fact(const char *name, const larder__fact *f, const char *no) 
 static void print_place(const char *name, const larder__place *p) {
     char left[32], all[32];
     if (p->path[0])
-        printf("  %-10s %s%s%s: %s of %s free\n", name, p->path, p->kind[0] ? ", " : "", p->kind,
+        printf("  %-10s %s%s%s: %s of %s free%s\n", name, p->path, p->kind[0] ? ", " : "", p->kind,
                larder__print_bytes((double)p->free_bytes, left),
-               larder__print_bytes((double)p->all_bytes, all));
+               larder__print_bytes((double)p->all_bytes, all),
+               p->writable ? "" : ", cannot be written to");
 }
 
 static void print_variables(void) {
@@ -125,6 +126,7 @@ static void json_place(larder__json *j, const char *key, const larder__place *p)
     larder__json_text(j, "path", p->path);
     larder__json_text(j, "kind", p->kind);
     larder__json_bool(j, "network", p->network);
+    larder__json_bool(j, "writable", p->writable);
     larder__json_u64(j, "free_bytes", p->free_bytes);
     larder__json_u64(j, "bytes", p->all_bytes);
     larder__json_close(j, '}');

@@ -7,6 +7,7 @@
 #include "cli/data_notes.h"
 #include "cli/options.h"
 #include "source/source.h"
+#include "train/parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -178,6 +179,23 @@ static void print_head(larder__data *d, const tally *t) {
     putchar('\n');
 }
 
+/* A folder with train/ in it shows that part alone: the other is named. Not of other machines',
+ * whose lists take long. */
+static void print_parts(const char *uri, const larder_dataset *about) {
+    char test[LARDER__URI_BYTES];
+    larder__data *d = NULL;
+    if (strstr(uri, "split=") || strstr(uri, "://") || larder__parts_test_uri(test, uri) < 0 ||
+        larder__data_open(&d, test) < 0)
+        return;
+    if (larder__data_about(d)->fingerprint != about->fingerprint) {
+        printf("  part      train; %" PRIu64 " samples to test with are ",
+               larder__data_about(d)->count);
+        larder__shown_print(stdout, test);
+        putchar('\n');
+    }
+    larder__data_close(&d);
+}
+
 static void print_classes(larder__data *d, const tally *t, uint64_t limit) {
     uint64_t shown = t->counts ? at_most(limit, t->classes) : 0;
     if (shown)
@@ -226,6 +244,7 @@ int larder__cmd_ls(int argc, char **argv) {
     } else if (rc == 0) {
         larder__print_data_notes("ls", d);
         print_head(d, &t);
+        print_parts(o.uri, larder__data_about(d));
         print_classes(d, &t, o.limit);
         print_samples(d, o.limit);
     }

@@ -72,6 +72,11 @@ static void judge_memory(larder__slow *s, const larder__facts *f) {
 static void judge_kept(larder__slow *s, const larder__facts *f) {
     if (f->unkept[0])
         say(s, "indexes and the GPU's code are made anew at every start: %s", f->unkept);
+    else if (f->keep.path[0] && !f->keep.writable)
+        say(s,
+            "the cache folder (%s) cannot be written to: shards and long lists of files are "
+            "looked through anew in every run; LARDER_CACHE_DIR names another",
+            f->keep.path);
 }
 
 static void judge_place(larder__slow *s, const larder__place *p, const char *what) {

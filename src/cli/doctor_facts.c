@@ -104,6 +104,7 @@ static int look_at_place(larder__place *p, const char *path) {
     }
     p->free_bytes = (uint64_t)v.f_bavail * v.f_frsize;
     p->all_bytes = (uint64_t)v.f_blocks * v.f_frsize;
+    p->writable = access(p->path, W_OK) == 0;
     name_file_system(p);
     return 0;
 }

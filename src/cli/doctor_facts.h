@@ -15,7 +15,7 @@ typedef struct larder__fact { /* something that is there, or not and why */
 
 typedef struct larder__place { /* a folder on a disk */
     char path[512], kind[24];  /* "ext4"; "" where it is not known */
-    bool network;              /* another machine's */
+    bool network, writable;    /* another machine's; by this user */
     uint64_t free_bytes, all_bytes;
 } larder__place;
 

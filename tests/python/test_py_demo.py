@@ -1,10 +1,14 @@
 """python -m larder demo needs nothing beside the package, and its figures are those of its runs."""
 
+import io
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import kit
@@ -44,6 +48,37 @@ class Demo(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("nowhere/at/all", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
+
+    def test_what_is_no_number(self):
+        for wrong in ("0", "-1", "x"):
+            done = demo("--quick", f"--epochs={wrong}")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f'"{wrong}" is not a number of epochs', done.stderr)
+
+    def test_broken_off(self):
+        for why, code in ((KeyboardInterrupt(), 130), (OSError(28, "No space left on device"), 1)):
+            with unittest.mock.patch.object(_demo, "compare", side_effect=why), \
+                    unittest.mock.patch.object(sys, "stderr", io.StringIO()) as told:
+                self.assertEqual(_demo.main([]), code)
+            self.assertEqual("No space left" in told.getvalue(), code == 1)
+
+
+class Program(unittest.TestCase):
+    def test_a_closed_pipe_ends_it_without_a_word(self):
+        """Python ignores the signal, and what a process ignores its next program does too."""
+        env = dict(os.environ, PYTHONPATH=str(kit.ROOT / "python"))
+        p = subprocess.Popen([sys.executable, "-m", "larder", "ls", "mem:?n=200000", "--limit", "200000"], env=env,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p.stdout.read(10)
+        p.stdout.close()
+        self.assertEqual((p.wait(60), p.stderr.read()), (-signal.SIGPIPE, b""))
+        p.stderr.close()
+
+    def test_the_doctor_sees_this_python(self):
+        env = dict(os.environ, PYTHONPATH=str(kit.ROOT / "python"), PATH="/nonexistent")
+        done = subprocess.run([sys.executable, "-m", "larder", "doctor", "--json", "--seconds", "0"], env=env,
+                              stdout=subprocess.PIPE)
+        self.assertTrue(json.loads(done.stdout)["machine"]["python"]["there"], done.stdout)
 
 
 if __name__ == "__main__":

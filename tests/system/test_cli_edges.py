@@ -59,15 +59,19 @@ def test_no_space_left(tmp):
         dd if=/dev/zero of=fill bs=4096 2>/dev/null
         "$2" sim --recipe lru --n 100 --plot x.svg; echo "sim $?"
         "$2" train "$3" --epochs 1 --test none --out run --quiet; echo "train $?"
+        "$2" report "$4" -o page.html >/dev/null; echo "report $?"
         cat x.svg run/meta.json; find . -name '.larder*'; stat -c %a x.svg; rm fill
         "$2" sim --recipe lru --n 100 --plot x.svg >/dev/null; echo "sim $?"; stat -c %a x.svg"""
-    p = run_script(script, str(tmp), LARDER, SMALL)
+    (tmp / "disk").mkdir()
+    run("train", *TRAIN, "--out", str(tmp / "done"))
+    p = run_script(script, str(tmp / "disk"), LARDER, SMALL, str(tmp / "done"))
     if p.returncode != 0:
         print("no file system may be mounted here: the full disk is left out")
         return
     out, err = p.stdout.decode(), p.stderr.decode()
     assert "sim 1\n" in out and "train 1\n" in out and "old\n{}\n600\nsim 0\n600\n" in out, p
-    assert err.count("No space left on device") == 2 and "x.svg" in err, p
+    assert err.count("No space left on device") == 3 and "x.svg" in err, p
+    assert "page.html: cannot be written" in err and "report 1\n" in out, p
 
 
 def run_script(script, *args):
@@ -168,6 +172,8 @@ def test_did_you_mean():
     says(2, "plan", "--once", of=["it is one of larder top;"])
     says(2, "train", SMALL, "--zebra", of=["no option --zebra; larder train --help tells more"])
     says(2, "train", SMALL, "-z", of=["no option -z;"])
+    there = says(2, "train", *TRAIN, "--recipe", "rotat", of=["did you mean rotate?"]).split("There are ")[1].strip().split(", ")
+    assert len(there) == len(set(there)) > 20, there
     for name in ("svm-train", "svm-grid", "serve", "dash"):
         says(2, name, "--epochs", of=["it is one of", "larder train"])
 
@@ -258,6 +264,18 @@ def seen(where):
     names = [s["name"].split(":")[-1] for s in told["samples"]]
     return ([(s["label"], s["bytes"]) for s in told["samples"]], told["class_counts"], names,
             told["source"])
+
+
+def test_parts_and_bad_pictures(tmp):
+    for name in ("train/cat/1.png", "train/dog/2.png", "val/cat/3.png", "val/dog/4.png", "val/dog/5.png"):
+        (tmp / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp / name).write_bytes(base64.b64decode(PICTURE))
+    says(0, "ls", str(tmp), out="out", of=["samples   2", f"part      train; 3 samples to test with are {tmp}?split=test"])
+    for alone in (f"{tmp}?split=test", str(tmp / "train")):
+        assert "part " not in says(0, "ls", alone, out="out", of=["samples   "])
+    (tmp / "train/cat/0.png").write_text("no picture")
+    says(1, "train", str(tmp), "--epochs", "1", "--quiet", of=["cat/0.png", "on_bad=skip leaves it out"])
+    says(0, "train", str(tmp), "--epochs", "1", "--quiet", "--on-bad", "skip", of=["passed over", "cat/0.png"])
 
 
 def test_unpack_keeps_labels(tmp):

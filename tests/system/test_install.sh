@@ -42,7 +42,7 @@ cp "$scratch/ten.c" "$scratch/other"
 cat >"$scratch/other/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.20)
 project(other LANGUAGES C)
-find_package(larder 0.1 REQUIRED)
+find_package(larder 0.2 REQUIRED)
 add_executable(by_shared ten.c)
 target_link_libraries(by_shared PRIVATE larder::larder)
 add_executable(by_static ten.c)
@@ -59,7 +59,7 @@ other_tree -DCMAKE_PREFIX_PATH="$installed" && cmake --build "$scratch/other/bui
 "$scratch/other/build/by_static"
 ldd "$scratch/other/build/by_shared" | grep -q "liblarder.so.0 => $installed/" || die "larder::larder is not shared"
 ldd "$scratch/other/build/by_static" | grep liblarder && die "larder::static is shared"
-sed -i 's/larder 0.1/larder 99/' "$scratch/other/CMakeLists.txt"
+sed -i 's/larder 0.2/larder 99/' "$scratch/other/CMakeLists.txt"
 other_tree -DCMAKE_PREFIX_PATH="$installed" && die "a version that is not there was found"
 grep -q 'version' "$scratch/log" || { cat "$scratch/log"; die "nothing is said of the version"; }
 

@@ -17,6 +17,7 @@ soname=$(readelf -d "$LARDER_BUILD/liblarder.so" | sed -n 's/.*SONAME.*\[\(.*\)\
 [ "$soname" = "liblarder.so.$(sed -n 's/.*SOVERSION \([0-9][0-9]*\).*/\1/p' CMakeLists.txt)" ] || die "the soname is $soname"
 grep -q "^Package: ${soname/.so./}\$" debian/control || die "debian/control has no package of $soname"
 grep -q "$soname" larder-config.cmake.in || die "larder-config.cmake.in does not know $soname"
+same "find_package in CONTRIBUTING.md" "$(sed -n 's/^find_package(larder \([0-9.]*\) REQUIRED)$/\1/p' CONTRIBUTING.md).${version##*.}"
 # The version of today is either being made or dated in CHANGELOG.md, and is the newest there.
 newest=$(sed -n 's/^## \([0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)
 [ "$(printf '%s\n' "$version" "$newest" | sort -V | tail -n 1)" = "$newest" ] ||

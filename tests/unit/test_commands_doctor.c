@@ -30,6 +30,8 @@ static larder__facts healthy(void) {
     strcpy(f.here.path, "/data");
     strcpy(f.here.kind, "ext4");
     f.here.free_bytes = f.here.all_bytes = (uint64_t)1 << 40;
+    f.here.writable = true;
+    f.keep = f.here;
     return f;
 }
 
@@ -67,6 +69,8 @@ static void what_is_slow(void **state) {
     assert_int_equal(judged(&f, all_parts, "4 of 16 cores"), 1);
     f = healthy(), f.load = 40;
     assert_int_equal(judged(&f, all_parts, "40.0 processes want 16 cores"), 1);
+    f = healthy(), f.keep.writable = false;
+    assert_int_equal(judged(&f, all_parts, "LARDER_CACHE_DIR names another"), 1);
     f = healthy(), f.wide = false;
     assert_int_equal(judged(&f, all_parts, "AVX2"), 1);
     f = healthy(), f.memory = (uint64_t)8 << 30;

@@ -128,8 +128,12 @@ int larder__bad_settle(larder_loader *l, larder__place *p) {
     for (size_t i = 0; p->faulty && i < p->plan.n; i++) {
         if (p->faults[i].code == 0)
             continue;
-        if (l->conf.on_bad == LARDER_BAD_FAIL || is_ours(p->faults[i].code))
+        if (is_ours(p->faults[i].code))
             return larder__fail(p->faults[i].code, "%s", p->faults[i].why);
+        if (l->conf.on_bad == LARDER_BAD_FAIL)
+            return larder__fail(p->faults[i].code, "%s%s", p->faults[i].why,
+                                p->faults[i].code == LARDER_E_FORMAT ? "; on_bad=skip leaves it out"
+                                                                     : "");
         int rc = list_bad(l, p->plan.tickets[i].key, &p->faults[i]);
         if (rc == 0 && l->conf.on_bad == LARDER_BAD_REPLACE)
             rc = accept_replacement(p, i);
