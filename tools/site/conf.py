@@ -15,7 +15,7 @@ with open(os.path.join(ROOT, "include/larder/larder.h"), encoding="utf-8") as f:
 # taken along to be downloaded.
 extensions = ["myst_parser"]
 root_doc = INDEX
-include_patterns = ["README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "docs/**"]
+include_patterns = ["*.md", "docs/**"]
 exclude_patterns = ["build", "dist", "report", ".*", "bench", "debian", "examples", "include", "python", "share", "src",
                     "tests", "tools", "env"]
 source_suffix = {".md": "markdown"}
