@@ -291,7 +291,7 @@ int larder__report_short(FILE *to, const larder__run *runs, size_t count, larder
         if (cut_short(&g.at[i])) {
             fputs("\n* ", to);
             larder__shown_print(to, g.at[i].mean.meta.name);
-            fprintf(to, " was stopped in epoch %zu of %" PRIu64 "\n", g.at[i].mean.count,
+            fprintf(to, " has not ended: epoch %zu of %" PRIu64 "\n", g.at[i].mean.count,
                     g.at[i].mean.meta.epochs_asked);
         }
     larder__groups_free(&g);

@@ -217,8 +217,8 @@ static void test_cut_short(void **state) {
     assert_non_null(strstr(text, "\nminio   55.00 ± 7.07 "));
     assert_non_null(strstr(text, "  501 ± 1  "));
     assert_non_null(strstr(text, "\nminio*  "));
-    assert_non_null(strstr(text, "* minio was stopped in epoch 2 of 2\n"));
-    assert_non_null(strstr(text, "* minio was stopped in epoch 1 of 2\n"));
+    assert_non_null(strstr(text, "* minio has not ended: epoch 2 of 2\n"));
+    assert_non_null(strstr(text, "* minio has not ended: epoch 1 of 2\n"));
     for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         assert_true(strcspn(line, "\n") <= 80 + strlen("±") * 7); /* bytes: ± is two */
     free(text);
