@@ -109,7 +109,7 @@ def draw_feed(runs):
                   range(0, 5001, 1000), "cores that read, decode and crop", "{:,}")
     y = p.at(0, limit)[1]
     out += [f'<path class="limit" d="M{p.left} {y:.1f}H{p.right}"/>',
-            text(p.left + 6, y - 8, f"all the GPU takes: {limit:,.0f}")]
+            text(p.left + 6, y + 19, f"all the GPU takes: {limit:,.0f}")]
     for loader, (name, kind) in LOADERS.items():
         line = sorted((r["cores"], r["images_s"], r["least"], r["most"]) for r in mine if r["loader"] == loader)
         points = [p.at(c, v) for c, v, _, _ in line]
