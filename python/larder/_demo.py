@@ -5,25 +5,22 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import random
 import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import List, Optional
 
 from ._lib import program
 
 INSTALLED = Path("/usr/share/datasets/fashion-mnist")
 SIDE, CLASSES = 24, 10
 RUNS = {"none": ("lru", "0"), "minio": ("minio", "20%"), "rotate": ("rotate", "20%")}
-WHAT = {
-    "none": "a plain loader",
-    "minio": "larder's default: the same training, fewer reads",
-    "rotate": "reuses what is in memory as much as the storage forces",
-}
+WHAT = """
+none: a plain loader; minio, larder's default: the same training, fewer reads;
+rotate: uses again what is in memory, as much as the storage forces (repeats)"""
 
 
 def patterns(chance: random.Random) -> List[bytes]:
@@ -58,38 +55,30 @@ def make_data(folder: Path, n: int) -> None:
 
 
 def run(*command: str) -> str:
-    done = subprocess.run(command, stdout=subprocess.PIPE)
+    """What it printed. What it said beside that is of use where it failed."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode:
-        raise SystemExit(done.returncode if done.returncode > 0 else 128 - done.returncode)  # it has said why
+        sys.stderr.write("\n" + done.stderr.decode(errors="replace"))
+        raise SystemExit(done.returncode if done.returncode > 0 else 128 - done.returncode)
     return done.stdout.decode()
 
 
-def train(data: str, out: Path, epochs: int, speed: str) -> List[str]:
-    folders = []
-    for name, (recipe, cache) in RUNS.items():
-        print(f"  {name}: {WHAT[name]} …", flush=True)
-        folders.append(str(out / name))
-        run(program(), "train", data, "--recipe", recipe, "--cache", cache, "--epochs", str(epochs),
-            "--slow", f"bandwidth={speed}", "--name", name, "--out", folders[-1], "--quiet")
+def train(data: str, out: Path, epochs: int, speed: str, seeds: int) -> List[str]:
+    """Folders of the runs. Ctrl-C ends it with those that are done."""
+    folders: List[str] = []
+    try:
+        for seed in range(1, seeds + 1):
+            print(f"  seed {seed} of {seeds}:", end="", flush=True)
+            for name, (recipe, cache) in RUNS.items():
+                print(f" {name} …", end="", flush=True)
+                folder = str(out / f"{name}-{seed}")
+                run(program(), "train", data, "--recipe", recipe, "--cache", cache, "--epochs", str(epochs), "--seed",
+                    str(seed), "--slow", f"bandwidth={speed}", "--name", name, "--out", folder, "--quiet")
+                folders.append(folder)
+            print(flush=True)
+    except KeyboardInterrupt:
+        print(" stopped")
     return folders
-
-
-COLUMNS = (
-    ("time", "seconds", "{:.1f} s"),
-    ("waiting", "waiting", "{:.0f} %"),
-    ("read", "storage_megabytes", "{:.1f} MB"),
-    ("hits", "hits", "{:.0f} %"),
-    ("repeats", "repeats", "{:.0f} %"),
-    ("accuracy", "accuracy", "{:.2f} %"),
-)
-
-
-def table(rows: List[Dict[str, Any]]) -> str:
-    lines = [f"{'':8}" + "".join(f"{title:>11}" for title, _, _ in COLUMNS)]
-    for row in rows:
-        cells = (form.format(row[key]["mean"]) for _, key, form in COLUMNS)
-        lines.append(f"{row['name']:8}" + "".join(f"{cell:>11}" for cell in cells))
-    return "\n".join(lines)
 
 
 def what_next() -> str:
@@ -103,7 +92,7 @@ def what_next() -> str:
 
 def positive(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number of epochs')
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number from 1 on')
     return int(text)
 
 
@@ -123,6 +112,7 @@ def compare(argv: Optional[List[str]]) -> int:
     parser.add_argument("data", nargs="?", help="a data set with a training and a test part (Fashion-MNIST where "
                         "Debian's package has it, else made-up pictures)")
     parser.add_argument("--quick", action="store_true", help="made-up pictures, few of them: a matter of seconds")
+    parser.add_argument("--seeds", type=positive, default=3, help="runs of each, for the spread (3)")
     parser.add_argument("--epochs", type=positive, help="of each run (6; with --quick 2)")
     parser.add_argument("--slow", metavar="SPEED", help="of the storage, as 16MiB a second")
     given = parser.parse_args(argv)
@@ -136,11 +126,13 @@ def compare(argv: Optional[List[str]]) -> int:
             Path(data).mkdir()
             make_data(Path(data), 3000 if given.quick else 20000)
         told = "made-up pictures" if data.startswith(folder) else data
-        print(f"larder demo: {told}, {epochs} {'epochs' if epochs > 1 else 'epoch'}, storage of {speed}/s, a cache of 20 % of the data")
-        folders = train(data, Path(folder), epochs, speed)
-        rows = [json.loads(line) for line in run(program(), "report", "--json", *folders).splitlines()]
-    print(f"\n{table(rows)}\n\n{what_next()}")
-    return 0
+        print(f"larder demo: {told}, {epochs} {'epochs' if epochs > 1 else 'epoch'},\n"
+              f"  storage of {speed}/s, a cache of 20 % of the data")
+        folders = train(data, Path(folder), epochs, speed, given.seeds)
+        if not folders:
+            return 130
+        print("\n" + run(program(), "report", "--short", *folders) + WHAT + "\n\n" + what_next())
+    return 0 if len(folders) == len(RUNS) * given.seeds else 130
 
 
 if __name__ == "__main__":

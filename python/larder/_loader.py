@@ -161,7 +161,7 @@ class Loader(Shown, Habits, Resumed):
     cache       "20%" of the data set, "8GiB", "0", or "unix:" for one in the daemon: shared with other
                 jobs, and by the processes of this one (docs/guide/share.md)
     seed        of order and augmentation: the same seed gives the same run, with recipes that measure
-                nothing (README, "Which recipe"); see replay for the others
+                nothing (README, "What each recipe changes"); see replay for the others
     augment     native stages, as a list or a text, or torchvision's Compose, which becomes such a text;
                 functions of one's own may end the list: they get one sample as a NumPy array
                 (torchvision's with a part that larder has no stage for is such a function, and gets PIL images)

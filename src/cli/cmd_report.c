@@ -13,7 +13,7 @@ enum { FOLDERS_MAX = 256 };
 
 typedef struct options {
     const char *output, *title, *md, *svg;
-    bool json;
+    bool json, brief;
     const char *folders[FOLDERS_MAX];
     size_t count;
 } options;
@@ -26,13 +26,17 @@ static int read_options(options *o, int argc, char **argv) {
          "write one HTML file with plots, no network needed"},
         {"md", LARDER__TEXT, &o->md, "FILE", "write the tables as Markdown"},
         {"svg", LARDER__TEXT, &o->svg, "FILE", "write the picture alone: accuracy against bytes"},
+        {"short", LARDER__FLAG, &o->brief, NULL,
+         "the figures that matter, in 80 columns; of --md too"},
         {"json", LARDER__FLAG, &o->json, NULL, "a line a group of seeds instead of the table"},
         {"title", LARDER__TEXT, &o->title, "TEXT", "its heading (larder)"},
         {0}};
     larder__command command = {
         "report", "larder report RUN... [-o out.html] [--md out.md] [--svg out.svg]",
         "Prints a table of runs: folders of larder train --out, or recorded jobs (--record). Runs\n"
-        "that differ in nothing but their seed are one group, with mean and standard deviation.",
+        "that differ in nothing but their seed are one group, with mean and standard deviation; "
+        "one\n"
+        "that was cut short is a group of its own.",
         "  larder report report/lru report/minio -o report/both.html\n"
         "  larder report runs/*-seed-? -o all.html --md all.md --svg pareto.svg",
         table};
@@ -55,7 +59,8 @@ static int write_html(FILE *to, const page *p) {
     return larder__report_html(to, p->o->title, p->runs, p->count);
 }
 static int write_md(FILE *to, const page *p) {
-    return larder__report_md(to, p->o->title, p->runs, p->count);
+    return p->o->brief ? larder__report_short(to, p->runs, p->count, larder__table_md)
+                       : larder__report_md(to, p->o->title, p->runs, p->count);
 }
 static int write_svg(FILE *to, const page *p) {
     larder__seed_groups g;
@@ -89,8 +94,9 @@ static int report(const options *o) {
     if (rc == 0)
         rc = larder__runs_check(runs, count);
     if (rc == 0)
-        rc = o->json ? larder__report_json(stdout, runs, count)
-                     : larder__report_text(stdout, runs, count);
+        rc = o->json    ? larder__report_json(stdout, runs, count)
+             : o->brief ? larder__report_short(stdout, runs, count, larder__table_text)
+                        : larder__report_text(stdout, runs, count);
     page p = {o, runs, count};
     if (rc == 0)
         rc = put(o->output, &p, write_html);

@@ -62,13 +62,15 @@ void larder__progress_format(char *out, size_t cap, const larder__progress_view 
     char gap[32] = "";
     if (isfinite(v->gap) && v->gap != 0)
         snprintf(gap, sizeof gap, "  gap %.3g", v->gap);
-    snprintf(out, cap,
-             "%s epoch %llu/%llu %3d%%  %.0f/s  hits %d%%%s  read %.1f MB/s %.0f req/s  stall "
-             "%d%%%s%s  left %s",
-             v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,
-             percent((double)v->step, (double)v->steps), rate,
-             percent((double)v->hits, (double)v->served), kinds, bytes, asked,
-             percent(v->stall_seconds, v->seconds), reuse, gap, left);
+    /* What may be cut off at the right is what is asked for least. */
+    snprintf(
+        out, cap,
+        "%s epoch %llu/%llu %3d%%  left %s  %.0f/s  stall %d%%  hits %d%%%s  read %.1f MB/s%s%s  "
+        "%.0f req/s",
+        v->name, (unsigned long long)v->epoch, (unsigned long long)v->epochs,
+        percent((double)v->step, (double)v->steps), left, rate,
+        percent(v->stall_seconds, v->seconds), percent((double)v->hits, (double)v->served), kinds,
+        bytes, reuse, gap, asked);
 }
 
 static size_t columns_of(FILE *to) {

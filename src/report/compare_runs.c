@@ -76,7 +76,8 @@ void larder__compare(larder__comparison *out, const larder__seed_group *a,
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static const char *figure_head(size_t column, const char **help) {
+static const char *figure_head(const void *arg, size_t column, const char **help) {
+    (void)arg;
     static const char *const heads[] = {"figure", "first", "second", "difference", "p", "verdict"};
     *help = "";
     return heads[column];

@@ -12,18 +12,15 @@
 
 int larder__report_pareto(FILE *to, const larder__seed_groups *g) {
     enum { X, Y, DX, DY, ARRAYS };
-    static const char *const names[2] = {"storage_megabytes", "accuracy"};
-    const larder__metric *of[2] = {larder__metrics, larder__metrics};
-    for (int k = 0; k < 2; k++)
-        while (strcmp(of[k]->name, names[k]) != 0)
-            of[k]++;
+    const larder__metric *megabytes = larder__metric_named("storage_megabytes");
+    const larder__metric *accuracy = larder__metric_named("accuracy");
     larder__series *series = larder__calloc(g->count + 1, sizeof *series);
     double *room = larder__calloc(ARRAYS * (g->count + 1), sizeof *room);
     int rc = series && room ? 0 : larder__fail(LARDER_E_NOMEM, "report: no memory for a chart");
     for (size_t i = 0; rc == 0 && i < g->count; i++) {
         double *at = room + ARRAYS * i;
-        larder__spread x = larder__group_spread(&g->at[i], of[0]);
-        larder__spread y = larder__group_spread(&g->at[i], of[1]);
+        larder__spread x = larder__group_spread(&g->at[i], megabytes);
+        larder__spread y = larder__group_spread(&g->at[i], accuracy);
         at[X] = x.mean, at[Y] = y.mean, at[DX] = x.sd, at[DY] = y.sd;
         series[i] = (larder__series){.name = g->at[i].mean.meta.name,
                                      .n = 1,
@@ -80,8 +77,10 @@ typedef struct line_chart {
     axis_fn *x, *y;
 } line_chart;
 
+static const line_chart over_time = {"Accuracy over time", "seconds of training",
+                                     "test accuracy, %", axis_seconds, axis_accuracy};
+
 static const line_chart all_have[] = {
-    {"Accuracy over time", "seconds of training", "test accuracy, %", axis_seconds, axis_accuracy},
     {"Accuracy over bytes read", "MB read from storage", "test accuracy, %", axis_megabytes,
      axis_accuracy},
     {"Storage read so far", "epoch", "MB read from storage", axis_epoch, axis_megabytes},
@@ -107,10 +106,10 @@ static const line_chart some_have[] = {
 };
 #undef OWN
 
-static bool any_has(axis_fn *y, const larder__run *runs, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < runs[i].count; k++)
-            if (isfinite(y(&runs[i].epochs[k])))
+static bool any_has(axis_fn *y, const larder__seed_groups *g) {
+    for (size_t i = 0; i < g->count; i++)
+        for (size_t k = 0; k < g->at[i].mean.count; k++)
+            if (isfinite(y(&g->at[i].mean.epochs[k])))
                 return true;
     return false;
 }
@@ -127,26 +126,47 @@ static void fill_lines(const larder__run *run, const line_chart *c, double *xs, 
     }
 }
 
-static int html_lines(FILE *to, const line_chart *c, const larder__run *runs, size_t count) {
+/* Every seed's line is filled in turn and taken into sums of squares about the mean line. */
+static void fill_spreads(const larder__seed_group *g, const line_chart *c, larder__series *s,
+                         double *room) {
+    double *dx = room, *dy = dx + s->n, *xs = dy + s->n, *ys = xs + s->n;
+    for (size_t r = 0; r < g->count; r++) {
+        fill_lines(g->runs[r], c, xs, ys);
+        for (size_t k = 0; k < s->n; k++) {
+            dx[k] += (xs[k] - s->x[k]) * (xs[k] - s->x[k]);
+            dy[k] += (ys[k] - s->y[k]) * (ys[k] - s->y[k]);
+        }
+    }
+    for (size_t k = 0; g->count > 1 && k < s->n; k++) {
+        dx[k] = sqrt(dx[k] / (double)(g->count - 1));
+        dy[k] = sqrt(dy[k] / (double)(g->count - 1));
+    }
+    s->x_spread = g->count > 1 ? dx : NULL;
+    s->y_spread = g->count > 1 ? dy : NULL;
+}
+
+static int html_lines(FILE *to, const line_chart *c, const larder__seed_groups *g) {
+    enum { ARRAYS = 6 };
     size_t points = 0, at = 0;
-    for (size_t i = 0; i < count; i++)
-        points += runs[i].count;
-    larder__series *series = larder__calloc(count + 1, sizeof *series);
-    double *room = larder__calloc(2 * points + 1, sizeof *room);
+    for (size_t i = 0; i < g->count; i++)
+        points += g->at[i].mean.count;
+    larder__series *series = larder__calloc(g->count + 1, sizeof *series);
+    double *room = larder__calloc(ARRAYS * points + 1, sizeof *room);
     int rc = series && room ? 0 : larder__fail(LARDER_E_NOMEM, "report: no memory for a chart");
-    for (size_t i = 0; rc == 0 && i < count; i++) {
-        double *xs = room + at, *ys = xs + runs[i].count;
-        fill_lines(&runs[i], c, xs, ys);
-        series[i] =
-            (larder__series){.name = runs[i].meta.name, .n = runs[i].count, .x = xs, .y = ys};
-        at += 2 * runs[i].count;
+    for (size_t i = 0; rc == 0 && i < g->count; i++) {
+        const larder__run *mean = &g->at[i].mean;
+        double *xs = room + at, *ys = xs + mean->count;
+        fill_lines(mean, c, xs, ys);
+        series[i] = (larder__series){.name = mean->meta.name, .n = mean->count, .x = xs, .y = ys};
+        fill_spreads(&g->at[i], c, &series[i], ys + mean->count);
+        at += ARRAYS * mean->count;
     }
     larder__chart chart = {.kind = LARDER__CHART_LINES,
                            .title = c->title,
                            .x_label = c->x_label,
                            .y_label = c->y_label,
                            .series = series,
-                           .count = count};
+                           .count = g->count};
     if (rc == 0)
         rc = larder__chart_write(to, &chart);
     larder__free(series);
@@ -172,18 +192,19 @@ static void parts_time(const larder__epoch *t, double part[PARTS]) {
 }
 
 static int html_bars(FILE *to, larder__chart chart, const char *const names[PARTS], size_t parts,
-                     parts_fn *fill, const larder__run *runs, size_t count) {
+                     parts_fn *fill, const larder__seed_groups *g) {
+    size_t count = g->count;
     double *room = larder__calloc(PARTS * count + 1, sizeof *room);
     const char **bars = larder__calloc(count + 1, sizeof *bars);
     int rc = room && bars ? 0 : larder__fail(LARDER_E_NOMEM, "report: no memory for a chart");
     larder__series series[PARTS];
     for (size_t i = 0; rc == 0 && i < count; i++) {
-        larder__epoch total = larder__run_total(&runs[i]);
+        larder__epoch total = larder__run_total(&g->at[i].mean);
         double part[PARTS];
         fill(&total, part);
         for (size_t p = 0; p < PARTS; p++)
             room[p * count + i] = part[p];
-        bars[i] = runs[i].meta.name;
+        bars[i] = g->at[i].mean.meta.name;
     }
     for (size_t p = 0; rc == 0 && p < parts; p++)
         series[p] = (larder__series){.name = names[p], .n = count, .y = room + p * count};
@@ -225,7 +246,8 @@ static const char style[] =
     "i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 8px "
     "}\n";
 
-static void html_head(FILE *to, const char *title, const larder__run *runs, size_t count) {
+static void html_head(FILE *to, const char *title, const larder__run *runs, size_t count,
+                      bool several) {
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
           "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
           to);
@@ -246,29 +268,30 @@ static void html_head(FILE *to, const char *title, const larder__run *runs, size
         fputs(". Times are wall clock of training, validation not counted; storage bytes are what "
               "was read from the source for training.",
               to);
+        if (several)
+            fputs(" Lines are means over seeds, bars one standard deviation.", to);
     }
     fputs("</p>\n", to);
 }
 
-/* `runs` are means over seeds. */
-static int html_charts(FILE *to, const larder__run *runs, size_t count) {
+static int html_charts(FILE *to, const larder__seed_groups *g) {
     static const char *const kinds[PARTS] = {"hits", "misses", "substitutes"};
     static const char *const times[PARTS] = {"computing", "waiting for data", ""};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof all_have / sizeof *all_have; i++)
-        rc = html_lines(to, &all_have[i], runs, count);
+        rc = html_lines(to, &all_have[i], g);
     for (size_t i = 0; rc == 0 && i < sizeof some_have / sizeof *some_have; i++)
-        if (any_has(some_have[i].y, runs, count))
-            rc = html_lines(to, &some_have[i], runs, count);
+        if (any_has(some_have[i].y, g))
+            rc = html_lines(to, &some_have[i], g);
     larder__chart c = {.title = "Where samples came from",
                        .y_label = "% of samples served",
                        .unit = "%",
                        .y_from = 0,
                        .y_to = 100};
-    if (rc < 0 || (rc = html_bars(to, c, kinds, 3, parts_kinds, runs, count)) < 0)
+    if (rc < 0 || (rc = html_bars(to, c, kinds, 3, parts_kinds, g)) < 0)
         return rc;
     c = (larder__chart){.title = "Where time went", .y_label = "seconds", .unit = " s"};
-    return html_bars(to, c, times, 2, parts_time, runs, count);
+    return html_bars(to, c, times, 2, parts_time, g);
 }
 
 static void html_heading(FILE *to, const char *text) { fprintf(to, "<h2>%s</h2>\n", text); }
@@ -296,29 +319,22 @@ static void html_machines(FILE *to, const larder__run *runs, size_t count) {
     fputs("</ul>\n", to);
 }
 
-static larder__run *means_of(const larder__seed_groups *g) {
-    larder__run *means = larder__calloc(g->count + 1, sizeof *means);
-    for (size_t i = 0; means && i < g->count; i++)
-        means[i] = g->at[i].mean; /* stay the groups' */
-    return means;
-}
-
 int larder__report_html(FILE *to, const char *title, const larder__run *runs, size_t count) {
     larder__seed_groups g;
     int rc = larder__groups_make(&g, runs, count);
     if (rc < 0)
         return rc;
-    larder__run *means = means_of(&g);
-    if (!means)
-        rc = larder__fail(LARDER_E_NOMEM, "report: no memory");
-    html_head(to, title, runs, count);
+    html_head(to, title, runs, count, g.several);
+    fputs("<div class=\"charts\">\n", to);
+    rc = html_lines(to, &over_time, &g);
+    if (rc == 0)
+        rc = larder__report_pareto(to, &g);
+    fputs("</div>\n", to);
     html_heading(to, g.several ? "Mean ± standard deviation over seeds" : "Figures");
     larder__groups_table(to, &g, false, larder__table_html);
     fputs("<div class=\"charts\">\n", to);
     if (rc == 0)
-        rc = larder__report_pareto(to, &g);
-    if (rc == 0)
-        rc = html_charts(to, means, g.count);
+        rc = html_charts(to, &g);
     fputs("</div>\n", to);
     html_heading(to, "Batches: waited for by training, and filled; milliseconds");
     larder__groups_table(to, &g, true, larder__table_html);
@@ -327,7 +343,6 @@ int larder__report_html(FILE *to, const char *title, const larder__run *runs, si
         rc = larder__runs_table(to, runs, count, larder__table_html);
     html_machines(to, runs, count);
     fputs("</main>\n</body>\n</html>\n", to);
-    larder__free(means);
     larder__groups_free(&g);
     return rc < 0 ? rc : ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;
 }

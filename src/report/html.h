@@ -7,16 +7,19 @@
 #include "report/seed_group.h"
 #include "report/table.h"
 
+typedef void larder__table_fn(FILE *, const larder__table *);
+
 /* 0, E_NOMEM, or E_IO when the stream has failed. */
 int larder__report_html(FILE *, const char *title, const larder__run *runs, size_t count);
 int larder__report_text(FILE *, const larder__run *runs, size_t count);
 int larder__report_md(FILE *, const char *title, const larder__run *runs, size_t count);
+/* What an 80-column terminal has room for, a row a group; written by larder__table_text or _md. */
+int larder__report_short(FILE *, const larder__run *runs, size_t count, larder__table_fn *);
 /* A line a group: mean and deviation of every figure. */
 int larder__report_json(FILE *, const larder__run *runs, size_t count);
 /* Accuracy against storage bytes, a point a group, as SVG. */
 int larder__report_pareto(FILE *, const larder__seed_groups *);
 /* The tables themselves, written by one of larder__table_text, _md and _html. */
-typedef void larder__table_fn(FILE *, const larder__table *);
 int larder__runs_table(FILE *, const larder__run *runs, size_t count, larder__table_fn *);
 /* Results, or the times of batches. */
 void larder__groups_table(FILE *, const larder__seed_groups *, bool batch_times,

@@ -1,6 +1,7 @@
 #include "report/metric.h"
 
 #include <math.h>
+#include <string.h>
 
 static double share(double part, double whole) {
     return whole > 0 ? 100 * part / whole : (double)NAN;
@@ -67,6 +68,13 @@ const larder__metric larder__metrics[] = {
     {0}};
 
 size_t larder__metric_count(void) { return sizeof larder__metrics / sizeof *larder__metrics - 1; }
+
+const larder__metric *larder__metric_named(const char *name) {
+    const larder__metric *m = larder__metrics;
+    while (strcmp(m->name, name) != 0)
+        m++;
+    return m;
+}
 
 double larder__metric_of(const larder__metric *m, const larder__run *run) {
     larder__epoch total = larder__run_total(run);

@@ -13,6 +13,7 @@ typedef struct larder__metric {
 
 extern const larder__metric larder__metrics[]; /* ends with a NULL name */
 size_t larder__metric_count(void);
+const larder__metric *larder__metric_named(const char *name); /* one that is there */
 double larder__metric_of(const larder__metric *, const larder__run *);
 
 #endif

@@ -330,6 +330,10 @@ larder__epoch larder__run_total(const larder__run *run) {
     return t;
 }
 
+bool larder__run_whole(const larder__run *run) {
+    return run->count >= run->meta.epochs_asked && strcmp(run->meta.status, "done") == 0;
+}
+
 double larder__run_best(const larder__run *run) {
     double best = NAN;
     for (size_t i = 0; i < run->count; i++)

@@ -159,6 +159,8 @@ larder__epoch larder__epoch_mean(const larder__run *const *runs, size_t count, s
 /* Sums over the epochs; accuracy, top5 and losses of the last epoch that has one, touched as the
  * mean, `epoch` their number. */
 larder__epoch larder__run_total(const larder__run *);
+/* Did it end by itself, after all epochs that were asked for? */
+bool larder__run_whole(const larder__run *);
 /* The best accuracy of all epochs, NAN without one. */
 double larder__run_best(const larder__run *);
 

@@ -15,6 +15,12 @@ bool larder__meta_alike(const larder__meta *a, const larder__meta *b) {
            (a->rate == b->rate || isnan(a->rate));
 }
 
+/* A run that was cut short is no seed of a whole one: its figures are of fewer epochs. */
+static bool one_group(const larder__run *a, const larder__run *b) {
+    return larder__meta_alike(&a->meta, &b->meta) && a->count == b->count &&
+           larder__run_whole(a) == larder__run_whole(b);
+}
+
 /* Seeds make a spread; the same seed again is the same setting, but a run of its own beside it
  * would hide that nothing was varied, so it counts all the same. */
 static void name_group(larder__seed_group *g) {
@@ -27,8 +33,6 @@ static void name_group(larder__seed_group *g) {
 
 static int make_mean(larder__seed_group *g) {
     size_t epochs = g->runs[0]->count;
-    for (size_t i = 1; i < g->count; i++)
-        epochs = g->runs[i]->count < epochs ? g->runs[i]->count : epochs;
     name_group(g);
     g->mean.epochs = larder__calloc(epochs + 1, sizeof *g->mean.epochs);
     if (!g->mean.epochs)
@@ -52,13 +56,13 @@ int larder__groups_make(larder__seed_groups *out, const larder__run *runs, size_
     for (size_t i = 0; rc == 0 && i < count; i++) {
         bool taken = false;
         for (size_t g = 0; g < out->count; g++)
-            taken |= larder__meta_alike(&out->at[g].runs[0]->meta, &runs[i].meta);
+            taken |= one_group(out->at[g].runs[0], &runs[i]);
         if (taken)
             continue;
         larder__seed_group *g = &out->at[out->count++];
         g->runs = out->room + used;
         for (size_t k = i; k < count; k++)
-            if (larder__meta_alike(&runs[i].meta, &runs[k].meta))
+            if (one_group(&runs[i], &runs[k]))
                 g->runs[g->count++] = &runs[k];
         used += g->count;
         out->several |= g->count > 1;

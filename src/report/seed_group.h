@@ -1,5 +1,5 @@
-/* Runs that differ in nothing but their seed are one group: its mean run, and the spread of each
- * figure. */
+/* Runs that differ in nothing but their seed and went equally far are one group: its mean run, and
+ * the spread of each figure. */
 #ifndef LARDER_REPORT_SEED_GROUP_H
 #define LARDER_REPORT_SEED_GROUP_H
 
@@ -9,7 +9,7 @@
 typedef struct larder__seed_group {
     const larder__run **runs; /* in their order; the caller's */
     size_t count;
-    larder__run mean; /* epoch by epoch, as many as all of them have; named after the group */
+    larder__run mean; /* epoch by epoch; named after the group */
 } larder__seed_group;
 
 typedef struct larder__seed_groups {

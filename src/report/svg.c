@@ -216,6 +216,32 @@ static void legend(FILE *to, const larder__chart *c) {
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+static void whisker(FILE *to, size_t series, double x1, double y1, double x2, double y2) {
+    fprintf(to,
+            "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
+            "stroke-width=\"1.5\"/>\n",
+            x1, y1, x2, y2, larder__chart_colour(series));
+}
+
+static double spread_at(const double *spread, size_t k) {
+    return spread && isfinite(spread[k]) ? spread[k] : 0;
+}
+
+/* A point with its spread to both sides; false: there is none. */
+static bool draw_point(FILE *to, const larder__series *s, size_t k, size_t i, const axis *x,
+                       const axis *y) {
+    if (!isfinite(s->x[k]) || !isfinite(s->y[k]))
+        return false;
+    double px = place(x, s->x[k]), py = place(y, s->y[k]);
+    double dx = spread_at(s->x_spread, k), dy = spread_at(s->y_spread, k);
+    if (dx > 0)
+        whisker(to, i, place(x, s->x[k] - dx), py, place(x, s->x[k] + dx), py);
+    if (dy > 0)
+        whisker(to, i, px, place(y, s->y[k] - dy), px, place(y, s->y[k] + dy));
+    marker(to, i, px, py);
+    return true;
+}
+
 static void draw_line(FILE *to, const larder__series *s, size_t i, const axis *x, const axis *y) {
     bool pen = false;
     fprintf(to,
@@ -230,33 +256,16 @@ static void draw_line(FILE *to, const larder__series *s, size_t i, const axis *x
     }
     fputs("\"/>\n", to);
     for (size_t k = 0; s->n <= 40 && k < s->n; k++)
-        if (isfinite(s->x[k]) && isfinite(s->y[k]))
-            marker(to, i, place(x, s->x[k]), place(y, s->y[k]));
-}
-
-static void whisker(FILE *to, size_t series, double x1, double y1, double x2, double y2) {
-    fprintf(to,
-            "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
-            "stroke-width=\"1.5\"/>\n",
-            x1, y1, x2, y2, larder__chart_colour(series));
-}
-
-static double spread_at(const double *spread, size_t k) {
-    return spread && isfinite(spread[k]) ? spread[k] : 0;
+        draw_point(to, s, k, i, x, y);
 }
 
 static void draw_points(FILE *to, const larder__series *s, size_t i, const axis *x, const axis *y,
                         larder__placer *p) {
     for (size_t k = 0; k < s->n; k++) {
-        if (!isfinite(s->x[k]) || !isfinite(s->y[k]))
+        if (!draw_point(to, s, k, i, x, y))
             continue;
         double px = place(x, s->x[k]), py = place(y, s->y[k]);
         double dx = spread_at(s->x_spread, k), dy = spread_at(s->y_spread, k);
-        if (dx > 0)
-            whisker(to, i, place(x, s->x[k] - dx), py, place(x, s->x[k] + dx), py);
-        if (dy > 0)
-            whisker(to, i, px, place(y, s->y[k] - dy), px, place(y, s->y[k] + dy));
-        marker(to, i, px, py);
         double rx = fmax(fabs(place(x, s->x[k] + dx) - px), 6);
         double ry = fmax(fabs(place(y, s->y[k] + dy) - py), 6);
         larder__placer_take(p, (larder__box){px - rx, py - 6, px + rx, py + 6});

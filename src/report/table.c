@@ -36,7 +36,7 @@ static void find_widths(const larder__table *t, int width[COLUMNS_MAX]) {
     char cell[LARDER__CELL_BYTES];
     const char *help;
     for (size_t c = 0; c < t->columns; c++) {
-        width[c] = width_of(t->head(c, &help));
+        width[c] = width_of(t->head(t->arg, c, &help));
         for (size_t r = 0; r < t->rows; r++) {
             shown_cell(t, r, c, cell);
             int n = width_of(cell);
@@ -52,7 +52,7 @@ void larder__table_text(FILE *to, const larder__table *t) {
     find_widths(t, width);
     for (size_t c = 0; c < t->columns; c++) {
         fputs(c ? "  " : "", to);
-        pad(to, t->head(c, &help), width[c], c > 0);
+        pad(to, t->head(t->arg, c, &help), width[c], c > 0);
     }
     fputc('\n', to);
     for (size_t c = 0; c < t->columns; c++) {
@@ -88,7 +88,7 @@ void larder__table_md(FILE *to, const larder__table *t) {
     fputc('|', to);
     for (size_t c = 0; c < t->columns; c++) {
         fputc(' ', to);
-        md_text(to, t->head(c, &help));
+        md_text(to, t->head(t->arg, c, &help));
         fputs(" |", to);
     }
     fputs("\n|", to);
@@ -114,7 +114,7 @@ void larder__table_html(FILE *to, const larder__table *t) {
             t->title ? t->title : "figures");
     for (size_t c = 0; c < t->columns; c++) {
         const char *help = "";
-        const char *name = t->head(c, &help);
+        const char *name = t->head(t->arg, c, &help);
         fputs("<th scope=\"col\" title=\"", to);
         larder__xml_text(to, help);
         fputs("\">", to);

@@ -10,7 +10,7 @@ enum { LARDER__CELL_BYTES = 300 };
 
 typedef struct larder__table {
     size_t rows, columns;
-    const char *(*head)(size_t column, const char **help);
+    const char *(*head)(const void *arg, size_t column, const char **help);
     void (*cell)(const void *arg, size_t row, size_t column, char out[LARDER__CELL_BYTES]);
     const void *arg;
     const char *title; /* for those who hear a page; NULL: figures */

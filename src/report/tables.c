@@ -42,8 +42,7 @@ CELL(cell_bottleneck) {
 }
 CELL(cell_cache) { (void)t, snprintf(out, cap, "%s", run->meta.cache); }
 CELL(cell_epochs) {
-    bool whole = t->epoch >= run->meta.epochs_asked && strcmp(run->meta.status, "done") == 0;
-    snprintf(out, cap, "%" PRIu64 "%s", t->epoch, whole ? "" : "*");
+    snprintf(out, cap, "%" PRIu64 "%s", t->epoch, larder__run_whole(run) ? "" : "*");
 }
 CELL(cell_time) { (void)run, print_number(out, cap, "%.1f", t->seconds); }
 CELL(cell_stall) { (void)run, print_number(out, cap, "%.0f", 100 * t->stall_seconds / t->seconds); }
@@ -117,7 +116,8 @@ static const run_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns, CELL_BYTES = LARDER__CELL_BYTES };
 
-static const char *run_head(size_t column, const char **help) {
+static const char *run_head(const void *arg, size_t column, const char **help) {
+    (void)arg;
     *help = columns[column].help;
     return columns[column].head;
 }
@@ -155,9 +155,10 @@ int larder__runs_table(FILE *to, const larder__run *runs, size_t count, larder__
 
 enum { GROUP_COLUMNS = 4 }; /* before the figures */
 
-typedef struct group_view { /* which figures; the head has no argument, so each view has its own */
+typedef struct group_view {
     const larder__seed_groups *groups;
-    size_t from;
+    size_t from; /* of the metrics; the short table has its own choice of them */
+    bool is_short;
 } group_view;
 
 static size_t first_batch_time(void) {
@@ -167,17 +168,33 @@ static size_t first_batch_time(void) {
     return i;
 }
 
-static const char *head_from(size_t at, size_t from, const char **help) {
+/* What an 80-column terminal has room for: accuracy, what it took, and what was done for it. */
+static const struct {
+    const char *head, *metric;
+} short_columns[] = {{"run", NULL},
+                     {"acc %", "accuracy"},
+                     {"time s", "seconds"},
+                     {"wait %", "waiting"},
+                     {"read MB", "storage_megabytes"},
+                     {"hits %", "hits"},
+                     {"subst %", "substitutes"},
+                     {"repeat %", "repeats"}};
+enum { SHORT_COLUMNS = sizeof short_columns / sizeof *short_columns };
+
+static const larder__metric *metric_at(const group_view *v, size_t at) {
+    return v->is_short ? larder__metric_named(short_columns[at].metric)
+                       : &larder__metrics[v->from + at - GROUP_COLUMNS];
+}
+
+static const char *group_head(const void *arg, size_t at, const char **help) {
     static const char *const names[GROUP_COLUMNS] = {"runs of", "cache", "seeds", "epochs"};
     static const char *const helps[GROUP_COLUMNS] = {
         "runs that differ in nothing but their seed", "its budget",
         "runs that mean and deviation are over", "trained by each of them"};
-    *help = at < GROUP_COLUMNS ? helps[at] : larder__metrics[from + at - GROUP_COLUMNS].help;
-    return at < GROUP_COLUMNS ? names[at] : larder__metrics[from + at - GROUP_COLUMNS].head;
-}
-static const char *result_head(size_t at, const char **help) { return head_from(at, 0, help); }
-static const char *time_head(size_t at, const char **help) {
-    return head_from(at, first_batch_time(), help);
+    const group_view *v = arg;
+    bool figure = at >= (v->is_short ? 1 : GROUP_COLUMNS);
+    *help = figure ? metric_at(v, at)->help : helps[at];
+    return v->is_short ? short_columns[at].head : figure ? metric_at(v, at)->head : names[at];
 }
 
 void larder__print_spread(char *out, size_t cap, const larder__spread *s, int decimals) {
@@ -187,6 +204,26 @@ void larder__print_spread(char *out, size_t cap, const larder__spread *s, int de
         snprintf(out, cap, "%.*f", decimals, s->mean);
     else
         snprintf(out, cap, "%.*f ± %.*f", decimals, s->mean, decimals, s->sd);
+}
+
+/* All runs of a group went equally far. */
+static bool cut_short(const larder__seed_group *g) { return !larder__run_whole(g->runs[0]); }
+
+/* Three digits, or four, and accuracy with all of its own. */
+static int short_decimals(const larder__metric *m, const larder__spread *s) {
+    bool share = strcmp(m->head + strlen(m->head) - 1, "%") == 0;
+    return m->decimals == 1 && (share || s->mean >= 100) ? 0 : m->decimals;
+}
+
+static void short_cell(const void *arg, size_t row, size_t at, char out[CELL_BYTES]) {
+    const group_view *v = arg;
+    const larder__seed_group *g = &v->groups->at[row];
+    if (at == 0) {
+        snprintf(out, CELL_BYTES, "%s%s", g->mean.meta.name, cut_short(g) ? "*" : "");
+    } else {
+        larder__spread s = larder__group_spread(g, metric_at(v, at));
+        larder__print_spread(out, CELL_BYTES, &s, short_decimals(metric_at(v, at), &s));
+    }
 }
 
 static void group_cell(const void *arg, size_t row, size_t at, char out[CELL_BYTES]) {
@@ -201,9 +238,8 @@ static void group_cell(const void *arg, size_t row, size_t at, char out[CELL_BYT
     else if (at == 3)
         snprintf(out, CELL_BYTES, "%zu", g->mean.count);
     else {
-        const larder__metric *m = &larder__metrics[v->from + at - GROUP_COLUMNS];
-        larder__spread s = larder__group_spread(g, m);
-        larder__print_spread(out, CELL_BYTES, &s, m->decimals);
+        larder__spread s = larder__group_spread(g, metric_at(v, at));
+        larder__print_spread(out, CELL_BYTES, &s, metric_at(v, at)->decimals);
     }
 }
 
@@ -211,15 +247,55 @@ void larder__groups_table(FILE *to, const larder__seed_groups *g, bool batch_tim
                           larder__table_fn *write) {
     size_t from = batch_times ? first_batch_time() : 0;
     size_t end = batch_times ? larder__metric_count() : first_batch_time();
-    group_view view = {g, from};
+    group_view view = {.groups = g, .from = from};
     larder__table t = {.rows = g->count,
                        .columns = GROUP_COLUMNS + end - from,
-                       .head = batch_times ? time_head : result_head,
+                       .head = group_head,
                        .cell = group_cell,
                        .arg = &view,
                        .title = batch_times ? "batch times by recipe" : "results by recipe",
                        .coloured = true};
     write(to, &t);
+}
+
+/* Over how many seeds, for a heading: "3", or "1 to 3". */
+static void print_seeds(FILE *to, const larder__seed_groups *g) {
+    size_t least = SIZE_MAX, most = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        least = g->at[i].count < least ? g->at[i].count : least;
+        most = g->at[i].count > most ? g->at[i].count : most;
+    }
+    if (least < most)
+        fprintf(to, "%zu to ", least);
+    fprintf(to, "%zu", most);
+}
+
+int larder__report_short(FILE *to, const larder__run *runs, size_t count, larder__table_fn *write) {
+    larder__seed_groups g;
+    int rc = larder__groups_make(&g, runs, count);
+    if (rc < 0)
+        return rc;
+    if (g.several) {
+        fputs("mean ± standard deviation over ", to);
+        print_seeds(to, &g);
+        fputs(" seeds\n\n", to);
+    }
+    group_view view = {.groups = &g, .is_short = true};
+    larder__table t = {.rows = g.count,
+                       .columns = SHORT_COLUMNS,
+                       .head = group_head,
+                       .cell = short_cell,
+                       .arg = &view};
+    write(to, &t);
+    for (size_t i = 0; i < g.count; i++)
+        if (cut_short(&g.at[i])) {
+            fputs("\n* ", to);
+            larder__shown_print(to, g.at[i].mean.meta.name);
+            fprintf(to, " has not ended: epoch %zu of %" PRIu64 "\n", g.at[i].mean.count,
+                    g.at[i].mean.meta.epochs_asked);
+        }
+    larder__groups_free(&g);
+    return ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;
 }
 
 int larder__report_text(FILE *to, const larder__run *runs, size_t count) {

@@ -1,6 +1,7 @@
 # release build only
 """What README.md tells a newcomer to type works as it stands there, one line after the other, with a
-folder of pictures and a LIBSVM file of their own."""
+folder of pictures and a LIBSVM file of their own; its picture is drawn from the results that are recorded here, its
+table has the demo's columns, and programs, options and recipes that it names are there."""
 import os
 import pathlib
 import random
@@ -22,14 +23,12 @@ except ImportError as e:
 LARDER = os.path.abspath(os.environ["LARDER"])
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-QUICKER = {"train": ["--epochs", "1", "--slow", "bandwidth=1GiB"], "profile": ["--seconds", "1"]}
+MOST_LINES = 130
 
 
-def block(after, kind=""):
-    """The first fenced block behind these words."""
-    found = re.search(re.escape(after) + r".*?\n```" + kind + r"\n(.*?)\n```", README, re.S)
-    assert found, after
-    return found[1]
+def blocks(kind=""):
+    """Fenced blocks of one language."""
+    return [b for k, b in re.findall(r"^```(\w*)\n(.*?)\n```$", README, re.S | re.M) if k == kind]
 
 
 def make_data(folder):
@@ -48,8 +47,8 @@ def make_data(folder):
 
 
 def command_lines():
-    text = block("From the command line").replace("\\\n", " ")
-    return [shlex.split(line, comments=True) for line in text.split("\n")]
+    text, = (b for b in blocks() if b.startswith("larder "))
+    return [shlex.split(line, comments=True) for line in text.replace("\\\n", " ").split("\n")]
 
 
 def serve(args, folder):
@@ -65,28 +64,79 @@ def serve(args, folder):
 
 
 def test_command_line(folder):
-    trained = True
-    wrote = {"pack": "packed", "sim": "hits.svg", "report": "report.html", "svm-train": "a9a.model"}
+    wrote = {"pack": "packed", "sim": "hits.svg", "report": "report.html", "svm-train": "a9a.model", "train": "job.tape"}
+    done = set()
     for args in command_lines():
         assert args[0] == "larder", args
+        done.add(args[1])
         args[0] = LARDER
-        if "s3://" in " ".join(args):
-            continue  # the only line that needs a network
         if args[1] == "serve":
             serve(args, folder)
             continue
-        if args[1] == "train" and not os.path.isdir(args[2]):
-            print(f"not run: no {args[2]}")
-            trained = False
-        if args[1] in ("train", "report", "suggest") and not trained:
-            continue
         shown = [w for a in args for w in (map(str, sorted(folder.glob(a))) if "*" in a else [a])]
-        p = subprocess.run(shown + QUICKER.get(args[1], []), cwd=folder,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=280)
+        p = subprocess.run(shown, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=280)
         assert p.returncode == 0, (args, p.stdout.decode())
         if args[1] in wrote:
             assert (folder / wrote[args[1]]).exists(), args
         print("ok", " ".join(args[1:]))
+    assert done >= {*wrote, "ls", "serve", "suggest", "doctor"}, done
+
+
+def test_make_goals():
+    """What its other block has is there."""
+    text, = (b for b in blocks() if b.startswith("make "))
+    goals = re.findall(r"^make (\S+)", text, re.M)
+    assert goals == ["demo", "test"], goals
+    p = subprocess.run(["make", "-n", *goals], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert p.returncode == 0 and b"tools/demo.sh" in p.stdout, p.stdout.decode()
+
+
+def test_programs_and_options():
+    """`bench/gpu/feed.py DATA --results feed.jsonl`: the program is there and has the option."""
+    found = re.findall(r"`(bench/[\w./]+\.py)([^`]*)`", README)
+    assert len(found) >= 4, found
+    for path, words in found:
+        assert os.access(ROOT / path, os.X_OK), path
+        code = (ROOT / path).read_text(encoding="utf-8")
+        for option in re.findall(r"--[\w-]+", words):
+            assert f'"{option}"' in code, (path, option)
+        for option in re.findall(r'add_argument\("(--[\w-]+)"[^\n]*required=True', code):
+            assert option in words, (path, option)
+
+
+def test_picture(folder):
+    """It is what the recorded results give."""
+    shown = re.search(r"!\[[^]]*\]\(([^)]*)\)", README)[1]
+    made = folder / "picture.svg"
+    subprocess.run([sys.executable, ROOT / "bench/gpu/first_look.py", "--svg", made], check=True)
+    assert made.read_bytes() == (ROOT / shown).read_bytes(), f"bench/gpu/first_look.py draws another {shown}"
+
+
+def rows_under(head):
+    """Cells of a table, by its first head."""
+    table = re.search(rf"^(\| {re.escape(head)} \|.*?)\n\n", README, re.S | re.M)[1]
+    return [[c.strip() for c in line.strip("|").split("|")] for line in table.split("\n")]
+
+
+def test_demo_table(folder):
+    """It has the columns that make demo prints, and the recipes that it trains."""
+    subprocess.run([LARDER, "report", "--short", "runs/minio", "--md", "demo.md"], cwd=folder, check=True,
+                   stdout=subprocess.DEVNULL)
+    head = (folder / "demo.md").read_text(encoding="utf-8").split("\n")[0]
+    rows = rows_under("run")
+    assert rows[0] == [c.strip() for c in head.strip("|").split("|")], (rows[0], head)
+    recipes = re.search(r"RECIPES:-([^}]*)}", (ROOT / "tools/demo.sh").read_text())[1].split()
+    assert [r[0] for r in rows[2:]] == recipes, rows
+    assert all("±" in cell for r in rows[2:] for cell in r[1:]), rows
+
+
+def test_recipes():
+    """Those of the table are there."""
+    listed = subprocess.run([LARDER, "list"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    there = set(re.findall(r"^  (\w+) ", re.search(r"^recipes: (.*?)\n\n", listed + "\n\n", re.S | re.M)[1], re.M))
+    named = [name for row in rows_under("recipe")[2:] for name in re.findall(r"`([^`]*)`", row[0])]
+    assert len(named) > 15 and "minio" in named, named
+    assert {name.partition(":")[0] for name in named} <= there, named
 
 
 def test_python(folder):
@@ -95,12 +145,9 @@ def test_python(folder):
     except ImportError as e:
         print(f"not run: {e}")
         return
-    code = block("two lines of a training script", "python")
-    assert 'device="cuda",' in code, code
-    code = code.replace('device="cuda",', "").replace("    ...", "    print(len(x), len(y))")
-    theirs = ("import numpy\nmodel = lambda x: x\n"
-              "cross_entropy = lambda x, y, reduction: numpy.ones(len(y))\n")
-    code = theirs + code
+    code, = blocks("python")
+    assert 'device="cuda",' in code and "    ..." in code, code
+    code = code.replace('device="cuda",', "").replace("    ...", "    print(len(x), len(y)); loader.report(loss=[1.0] * len(y))")
     p = subprocess.run([sys.executable, "-c", code], cwd=folder, stdout=subprocess.PIPE,
                        stderr=subprocess.STDOUT, timeout=280,
                        env=dict(os.environ, PYTHONPATH=str(ROOT / "python"),
@@ -109,10 +156,16 @@ def test_python(folder):
 
 
 def main():
+    assert README.count("\n") <= MOST_LINES, f"README.md has more than {MOST_LINES} lines"
+    test_make_goals()
+    test_programs_and_options()
+    test_recipes()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         make_data(folder)
         test_command_line(folder)
+        test_demo_table(folder)
+        test_picture(folder)
         test_python(folder)
     print("ok")
 

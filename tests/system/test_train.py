@@ -4,6 +4,7 @@ import html.parser
 import json
 import os
 import random
+import signal
 import struct
 import subprocess
 import sys
@@ -278,16 +279,47 @@ class Train(unittest.TestCase):
         self.assertFalse(os.path.exists(page))
         run("report", code=2)
 
-    def test_demo(self):
-        out = self.made.name + "/demo-report"
+    def demo(self, name, **more):
+        out = f"{self.made.name}/{name}"
         env = dict(os.environ, LARDER=os.path.abspath(LARDER), DATA=self.data, OUT=out, EPOCHS="2",
-                   SLOW="bandwidth=4MiB", CACHE="50%")
-        done = subprocess.run(["tools/demo.sh"], env=env, capture_output=True, text=True,
-                              timeout=120)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn(out + "/demo.html", done.stdout)
-        for name in ("none", "lru", "minio"):
-            self.assertTrue(os.path.exists(f"{out}/demo/{name}/meta.json"))
+                   CACHE="50%", **more)
+        return out, subprocess.Popen(["tools/demo.sh"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                     text=True, encoding="utf-8", start_new_session=True)
+
+    def test_demo(self):
+        out, process = self.demo("demo-report", SLOW="bandwidth=4MiB", SEEDS="1 2")
+        stdout, stderr = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, stdout + stderr)
+        self.assertIn(out + "/demo.html", stdout)
+        self.assertIn("over 2 seeds", stdout)
+        rows = [line.split() for line in stdout.split("\nseed ")[1].splitlines()]
+        self.assertEqual([(r[1], r[0]) for r in rows if r[:1] in (["1"], ["2"])],
+                         [(name, seed) for seed in "12" for name in ("none", "minio", "rotate")])
+        means = {r[0]: r[1:] for r in rows if "±" in r[2:3]}
+        self.assertEqual(list(means), ["none", "minio", "rotate"])
+        self.assertEqual(means["none"][:3], means["minio"][:3], "minio trains on the same")
+        for line in stdout.splitlines():
+            self.assertTrue(len(line) <= 80 or self.made.name in line, line)
+        with open(out + "/demo.md", encoding="utf-8") as f:
+            self.assertIn("| rotate |", f.read())
+        for name in ("none", "minio", "rotate"):
+            for seed in (1, 2):
+                self.assertTrue(os.path.exists(f"{out}/demo/{name}-{seed}/meta.json"))
+
+    def test_demo_is_stopped(self):
+        # Half a second each: forty would be there long after the second began.
+        seeds = [str(i + 1) for i in range(40)]
+        out, process = self.demo("demo-stopped", SLOW="bandwidth=256KiB", RECIPES="none", SEEDS=" ".join(seeds))
+        try:
+            wait_for(lambda: os.path.exists(out + "/demo/none-2/meta.json"))
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+            stdout, stderr = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        self.assertEqual(process.returncode, 130, stdout + stderr)
+        self.assertIn("\nnone ", stdout)
+        self.assertTrue(os.path.exists(out + "/demo.html"), stdout)
+        self.assertFalse(os.path.exists(out + "/demo/none-40"), "it went on")
 
 
 if __name__ == "__main__":

@@ -21,25 +21,25 @@ static void test_format(void **state) {
     char line[256];
     larder__progress_format(line, sizeof line, &view);
     assert_string_equal(
-        line, "minio epoch 2/4  25%  1000/s  hits 20%  read 5.0 MB/s 50 req/s  stall 60%  "
-              "left 0:30");
+        line, "minio epoch 2/4  25%  left 0:30  1000/s  stall 60%  hits 20%  read 5.0 MB/s  "
+              "50 req/s");
     larder__progress_view start = {.name = "lru", .epoch = 1, .epochs = 4, .h = 0.5};
     larder__progress_format(line, sizeof line, &start);
-    assert_string_equal(line, "lru epoch 1/4   0%  0/s  hits 0%  read 0.0 MB/s 0 req/s  stall 0%  "
-                              "h 0.50  left ?");
+    assert_string_equal(line, "lru epoch 1/4   0%  left ?  0/s  stall 0%  hits 0%  read 0.0 MB/s  "
+                              "h 0.50  0 req/s");
     larder__progress_view standing_in = view;
     standing_in.substitutes = 500;
     larder__progress_format(line, sizeof line, &standing_in);
     assert_string_equal(line,
-                        "minio epoch 2/4  25%  1000/s  hits 20%  subst 5%  read 5.0 MB/s 50 req/s  "
-                        "stall 60%  left 0:30");
+                        "minio epoch 2/4  25%  left 0:30  1000/s  stall 60%  hits 20%  subst 5%  "
+                        "read 5.0 MB/s  50 req/s");
     larder__progress_view planned = view;
     planned.planned = true;
     planned.encoded = 58, planned.decoded = 42;
     larder__progress_format(line, sizeof line, &planned);
     assert_string_equal(
-        line, "minio epoch 2/4  25%  1000/s  hits 20%  read 5.0 MB/s 50 req/s  stall 60%  "
-              "split 58/42/0  left 0:30");
+        line, "minio epoch 2/4  25%  left 0:30  1000/s  stall 60%  hits 20%  read 5.0 MB/s  "
+              "split 58/42/0  50 req/s");
     char small[8];
     volatile size_t room = sizeof small; /* or the compiler warns of the cut that is meant */
     larder__progress_format(small, room, &view);

@@ -182,6 +182,76 @@ static void test_report(void **state) {
     free(text);
 }
 
+static char *short_report(const larder__run *runs, size_t count) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    assert_non_null(f);
+    check_ok(larder__report_short(f, runs, count, larder__table_text));
+    assert_int_equal(fclose(f), 0);
+    return text;
+}
+
+/* A run that was stopped is no seed of those that ended, however far it came. */
+static void test_cut_short(void **state) {
+    (void)state;
+    enum { RUNS = 4 };
+    larder__epoch epochs[RUNS][2];
+    larder__run runs[RUNS];
+    for (size_t i = 0; i < RUNS; i++) {
+        for (size_t e = 0; e < 2; e++) {
+            epochs[i][e] = sample;
+            epochs[i][e].epoch = e;
+            epochs[i][e].accuracy = i < 2 ? 0.5 + 0.1 * (double)i : 0.9;
+            epochs[i][e].storage_bytes = 250000000 + 1000000 * i;
+        }
+        runs[i] =
+            (larder__run){.meta = {.name = "minio", .status = "done", .epochs_asked = 2, .seed = i},
+                          .epochs = epochs[i],
+                          .count = 2};
+    }
+    snprintf(runs[2].meta.status, sizeof runs[2].meta.status, "interrupted");
+    runs[3].count = 1;
+    char *text = short_report(runs, RUNS);
+    assert_non_null(strstr(text, "standard deviation over 1 to 2 seeds\n"));
+    assert_non_null(strstr(text, "\nminio   55.00 ± 7.07 "));
+    assert_non_null(strstr(text, "  501 ± 1  "));
+    assert_non_null(strstr(text, "\nminio*  "));
+    assert_non_null(strstr(text, "* minio has not ended: epoch 2 of 2\n"));
+    assert_non_null(strstr(text, "* minio has not ended: epoch 1 of 2\n"));
+    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        assert_true(strcspn(line, "\n") <= 80 + strlen("±") * 7); /* bytes: ± is two */
+    free(text);
+    text = short_report(runs, 1);
+    assert_null(strstr(text, "±"));
+    free(text);
+}
+
+/* The page opens with accuracy over time, and seeds that differ have bars in it. */
+static void test_opening(void **state) {
+    (void)state;
+    larder__epoch epochs[2] = {sample, sample};
+    epochs[1].accuracy += 0.01;
+    larder__run runs[2];
+    for (size_t i = 0; i < 2; i++)
+        runs[i] =
+            (larder__run){.meta = {.name = "minio", .seed = i}, .epochs = &epochs[i], .count = 1};
+    for (size_t count = 1; count <= 2; count++) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *f = open_memstream(&text, &size);
+        assert_non_null(f);
+        check_ok(larder__report_html(f, "t", runs, count));
+        assert_int_equal(fclose(f), 0);
+        char *chart = strstr(text, "<svg");
+        assert_non_null(chart);
+        *strstr(chart, "</svg>") = '\0';
+        assert_non_null(strstr(chart, "<title>Accuracy over time</title>"));
+        assert_int_equal(strstr(chart, "stroke-width=\"1.5\"") != NULL, count > 1);
+        free(text);
+    }
+}
+
 static void test_out_of_memory(void **state) {
     (void)state;
     larder__epoch epochs[1] = {sample};
@@ -206,7 +276,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_epoch_round_trip), cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_mangled),          cmocka_unit_test(test_folder),
-        cmocka_unit_test(test_report),           cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_report),           cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_opening),          cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
