@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     double wait;
     if (size < ASKED)
         return 0;
-    if (!easy && !(easy = curl_easy_init()))
+    if (!easy && (larder__web_begin() < 0 || !(easy = curl_easy_init())))
         abort();
     int rc = data[7] & 8 ? larder__web_site_s3(&web.site, &key, "//photos/a", &s3)
                          : larder__web_site_http(&web.site, &key, "https", "//h/a", &http);

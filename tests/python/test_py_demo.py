@@ -71,7 +71,7 @@ class Demo(unittest.TestCase):
         for wrong in ("0", "-1", "x"):
             done = demo("--quick", f"--epochs={wrong}")
             self.assertEqual(done.returncode, 2)
-            self.assertIn(f'"{wrong}" is not a number of epochs', done.stderr)
+            self.assertIn(f'"{wrong}" is not a number from 1 on', done.stderr)
 
     def test_broken_off(self):
         for why, code in ((KeyboardInterrupt(), 130), (OSError(28, "No space left on device"), 1)):
