@@ -28,6 +28,10 @@ printf '#include <larder/larder.h>\nint main(void) { return larder_version()[0] 
 cc -o "$scratch/one" "$scratch/one.c" $(PKG_CONFIG_PATH=$libraries/pkgconfig pkg-config --cflags --libs larder)
 clean "$scratch/one"
 
+for file in zsh/vendor-completions/_larder bash-completion/completions/larder fish/vendor_completions.d/larder.fish; do
+    [ -s "$root/usr/share/$file" ] || die "no shell finds share/$file"
+done
+
 # Hardened as Debian wants it, and the service as systemd counts.
 readelf -dW "$root/usr/bin/larder" | grep -q 'FLAGS_1.*NOW.*PIE' || die "the program is not PIE with BIND_NOW"
 unit=$(find "$root" -name larder.service)
