@@ -55,8 +55,9 @@ class Jobs:
                                       bandwidth=self.bandwidth if bandwidth is None else bandwidth, cache=cache,
                                       ahead=self.b.pick(4, 8, 8), via=via, net="thin", batch=128, pace=pace or f"{step_ms():g}ms")
             words = [(o, way, jobs, together or jobs, epochs or self.epochs, kinds, 5 + r, 1 + 100 * r) for r in range(self.repeats)]
-            with multiprocessing.get_context("fork").Pool(self.repeats) as pool:
-                runs = pool.starmap(seneca_compare.run, words)
+            at_once = self.repeats if (together or jobs) <= 4 else 1  # more keep two cores busy by themselves
+            with multiprocessing.get_context("fork").Pool(at_once) as pool:
+                runs = pool.starmap(seneca_compare.run, words, 1)
             for run, line in zip(runs, words):
                 run["words"] = line
             self.known[key] = runs
