@@ -277,7 +277,7 @@ class Paced:
     Both are sleeps, so that several runs go side by side and repeat; the network that gives the losses is a thin one.
     A run whose steps were late is done once more, alone."""
 
-    AT_ONCE = 4
+    AT_ONCE = 8  # a run is busy for a fortieth of its time
 
     def __init__(self, b, data, seeds, net="resnet18"):
         self.b, self.seeds, self.step = b, seeds, SLOWED * step_ms(net)
