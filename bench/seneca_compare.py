@@ -93,12 +93,26 @@ def start(o, folder, server, way, together, seed, kind, epochs, out):
     if o.bandwidth:
         words += ["--slow", f"bandwidth={o.bandwidth / together:g}MiB"]
     if o.pace:
-        words += ["--pace", o.pace]
+        words += ["--pace", f"{pace_of(o, seed):g}ms"]
     return subprocess.Popen(words, stdout=open(out, "w"), stderr=subprocess.DEVNULL)
 
 
+def pace_of(o, seed):
+    """Milliseconds of a step; where several are given, of this job."""
+    given = [float(p.removesuffix("ms")) for p in o.pace.split(",")]
+    return given[seed % len(given)]
+
+
+def late(o, lines, first, kinds):
+    """Times as long as asked that steps took: the median over epochs. 1 without --pace."""
+    took = [(e["seconds"] - e["stall_seconds"]) * 1e3 / (-(-e["served"] // (kinds[i][1] if kinds else o.batch)) * pace_of(o, i + first))
+            for i, job in enumerate(lines) for e in job] if o.pace else [1.0]
+    return statistics.median(took)
+
+
 def run(o, way, jobs, together, epochs, kinds=None, seed=0, first=1):
-    """All jobs, at most so many at a time, and what they did. `first`: the seed of the first job."""
+    """All jobs, at most so many at a time, and what they did. `first`: the seed of the first job. epochs: of each; a
+    float: times milliseconds of a step, so that jobs of other paces end at about the same time."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="larder-compare-") as folder:
         write_idx(folder, o.samples)
@@ -119,7 +133,7 @@ def run(o, way, jobs, together, epochs, kinds=None, seed=0, first=1):
                 cpu += one_ends()
             files.append(f"{folder}/job{i}")
             p = start(o, folder, server, way, together, i + first,
-                      kinds[i] if kinds else (o.net, o.batch), epochs, files[-1])
+                      kinds[i] if kinds else (o.net, o.batch), round(epochs / pace_of(o, i + first)) if isinstance(epochs, float) else epochs, files[-1])
             running[p.pid] = p
             if kinds:
                 time.sleep(rng.expovariate(4))  # they do not come at the same time
@@ -139,7 +153,7 @@ def run(o, way, jobs, together, epochs, kinds=None, seed=0, first=1):
             "mid_reads": sum(e["storage_bytes"] for e in mid) / max(1, sum(e["served"] for e in mid) * SIDE * SIDE),
             "first": statistics.fmean(job[0]["seconds"] for job in lines),
             "stable": statistics.fmean(job[-1]["seconds"] for job in lines),
-            "rate": served / seconds,
+            "rate": served / seconds, "late": late(o, lines, first, kinds),
             "fresh": sum(e["served"] - e["repeats"] for e in flat) / served,
             "whole": all(e["touched"] == 1 and e["repeats"] == 0 for e in flat)}
 
@@ -203,7 +217,7 @@ def main():
     ask.add_argument("--ahead", type=int, default=8, help="batches read ahead, of 47 an epoch: with 16 a "
                      "third of it is decided before anything is read, with 4 jobs wait for each other")
     ask.add_argument("--via", choices=["daemon", "redis"], default="daemon", help="what carries the shared cache")
-    ask.add_argument("--pace", help="a step's time, as 4ms")
+    ask.add_argument("--pace", help="a step's time, as 4ms; several, for jobs in turn: 2,3,4ms")
     ask.add_argument("--net", default="mlp")
     ask.add_argument("--batch", type=int, default=128)
     ask.add_argument("--only", default="", help="pieces whose name contains this")

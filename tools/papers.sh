@@ -6,6 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 python=${LARDER_PYTHON:-/usr/bin/python3}
 command -v "$python" >/dev/null || python=python3
+begun=$(date +%s)
 for script in shade hcst seneca impact spider; do
     [ -f "bench/papers/$script.py" ] || continue
     start=$(date +%s)
@@ -14,3 +15,4 @@ for script in shade hcst seneca impact spider; do
     echo
 done
 "$python" bench/papers/summary.py --page
+echo "all: $(($(date +%s) - begun)) s"

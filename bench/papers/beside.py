@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
@@ -35,22 +36,43 @@ NEAR = 0.2  # a claim holds if ours is within this share of theirs, and for gain
 
 # ---- claims --------------------------------------------------------------------------------------------
 
+class Timed(list):
+    """Numbers that a clock gave, and how late it went: times as long as asked that paced steps took."""
+
+    def __init__(self, values, late):
+        super().__init__(values)
+        self.late = late
+
+
+def timed(values, *of):
+    """Values made from others: as late as the latest of these, where one of them is Timed."""
+    late = max([v.late for v in of if isinstance(v, Timed)], default=None)
+    return list(values) if late is None else Timed(values, late)
+
+
+def over(a, b):
+    """Of each seed."""
+    return timed([x / y if y else float("nan") for x, y in zip(a, b)], a, b)
+
+
 def claim(what, theirs, ours, unit="", holds=None, digits=None):
     """One number of a figure. theirs: a number, or words where the paper gives no number; ours: a number,
-    several (of seeds), words (why there is none), or None. holds overrides the verdict."""
+    several (of seeds), words (why there is none), or None. holds overrides the verdict. What a clock gave on a machine
+    that was too busy for it is no number."""
+    if isinstance(ours, Timed) and ours.late > TOO_LATE:
+        ours = f"not measured: the machine was too busy, steps took {ours.late:.1f} times their time"
     values = [float(v) for v in ours] if isinstance(ours, (list, tuple)) else ours
     if isinstance(values, list) and (not values or any(math.isnan(v) for v in values)):
         values = None
     return {"what": what, "theirs": theirs, "ours": values, "unit": unit, "holds": holds, "digits": digits}
 
 
-def figure(name, shows, claims=(), why="", how="", note="", plot=None, caching=True, clock=False):
+def figure(name, shows, claims=(), why="", how="", note="", plot=None, caching=True):
     """why: one line, where nothing of ours compares. how: the commands. note: the evidence, in words. caching: it is
-    about what a cache does, its hits, bytes or times, and not about accuracy alone or a list of properties. clock: its
-    claims are times of paced steps, but for those of reads; others that are begin with "by the clock"."""
+    about what a cache does, its hits, bytes or times, and not about accuracy alone or a list of properties."""
     assert bool(claims) != bool(why), name
     return {"id": name, "shows": shows, "claims": list(claims), "why": why, "how": how, "note": note,
-            "plot": plot, "caching": caching, "clock": clock}
+            "plot": plot, "caching": caching}
 
 
 def mean_of(ours):
@@ -120,7 +142,10 @@ class Bench:
         self.folder = tempfile.mkdtemp(prefix="larder-papers-")
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
         self.cpu = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-        self.load, self.late = os.getloadavg()[0], 1.0  # late: times as long as asked that paced steps took
+        self.load, self.begun = os.getloadavg()[0], time.monotonic()
+        if self.tiny:  # numbers that mean nothing need no clock that does
+            global TOO_LATE
+            TOO_LATE = math.inf
 
     def pick(self, tiny, quick, full):
         return tiny if self.tiny else full if self.full else quick
@@ -128,10 +153,15 @@ class Bench:
     def path(self, *names):
         return os.path.join(self.folder, *names)
 
-    def run(self, words, jobs=None):
-        """Standard output of each command line, in order; several at a time."""
+    def say(self, what):
+        print(f"{self.script[:-3]}, {time.monotonic() - self.begun:.0f} s: {what}", file=sys.stderr, flush=True)
+
+    def run(self, words, jobs=None, again=False):
+        """Standard output of each command line, in order; several at a time. again: even what ran already."""
         words = [tuple(str(w) for w in line) for line in words]
-        todo = [w for w in dict.fromkeys(words) if w not in self.known]
+        todo = [w for w in dict.fromkeys(words) if again or w not in self.known]
+        if todo:
+            self.say(f"{len(todo)} times larder {todo[0][0]}")
 
         def one(line):
             p = subprocess.run([self.options.larder, *line], capture_output=True, text=True)
@@ -155,10 +185,10 @@ class Bench:
             self.ledgers[-1]["epochs"] = len(got["epochs"])
         return out
 
-    def train(self, lines, jobs=None):
+    def train(self, lines, jobs=None, again=False):
         """Epochs of `larder train`, one list a line of options."""
         out = []
-        for line, text in zip(lines, self.run([["train", "--json", "--quiet", *w] for w in lines], jobs)):
+        for line, text in zip(lines, self.run([["train", "--json", "--quiet", *w] for w in lines], jobs, again)):
             epochs = [json.loads(e) for e in text.splitlines()]
             out.append(epochs)
             total = {k: sum(e[k] for e in epochs) for k in ("served", "hits", "substitutes", "repeats", "misses",
@@ -205,8 +235,6 @@ class Bench:
         result = {"paper": self.paper, "script": self.script, "page": self.page, "size": size,
                   "cpu_seconds": round(cpu, 1), "load": [round(x, 1) for x in loads], "figures": figures, "headlines": headlines,
                   "ledgers": self.ledgers, "skipped": self.skipped, "spread": self.spread}
-        if self.late > TOO_LATE and not self.tiny:
-            no_clock(figures, self.late)
         for c in [c for f in figures for c in f["claims"]] + [h["claim"] for h in headlines]:
             c["verdict"] = verdict(c)
         if self.options.json:
@@ -229,13 +257,6 @@ class Bench:
 TOO_LATE = 1.3  # paced steps that took so many times what was asked say nothing about time
 
 
-def no_clock(figures, late):
-    for f in figures:
-        for c in f["claims"]:
-            if (f["clock"] or c["what"].startswith("by the clock")) and "reads" not in c["what"]:
-                c["ours"], c["holds"] = f"not measured: the machine was too busy, steps took {late:.1f} times their time", None
-
-
 STEP = 3.0  # ms a batch of 128: ResNet-18 on an H200 takes 50,000 samples of CIFAR-10 in 1.18 s (docs/results/gpu.md)
 
 
@@ -253,11 +274,14 @@ def step_ms(net="resnet18"):
 
 class Paced:
     """Epochs by the clock: a step lasts a GPU's time, storage is throttled to so many times less than that takes.
-    Both are sleeps, so that they repeat on a busy machine; the network that gives the losses is a thin one."""
+    Both are sleeps, so that several runs go side by side and repeat; the network that gives the losses is a thin one.
+    A run whose steps were late is done once more, alone."""
+
+    AT_ONCE = 8  # a run is busy for a fortieth of its time
 
     def __init__(self, b, data, seeds, net="resnet18"):
         self.b, self.seeds, self.step = b, seeds, SLOWED * step_ms(net)
-        self.n, self.size = b.pick((600, 64), (4000, 784), (10000, 784))
+        self.n, self.size = b.pick((600, 64), (3000, 784), (10000, 784))
         self.epochs, self.data = b.pick(2, 8, 12), data
         if not b.tiny:
             self.data = b.path("paced")
@@ -270,31 +294,100 @@ class Paced:
         return f"bandwidth={self.n * self.size / (steps * self.step / 1e3) / times:.0f}"
 
     def words(self, recipe, cache, seed, slow, more=()):
-        return [self.data, "--recipe", recipe, "--cache", f"{cache}%", "--epochs", self.epochs, "--seed", seed, "--threads", 1,
+        return [self.data, "--recipe", recipe, "--cache", f"{cache:g}%", "--epochs", self.epochs, "--seed", seed, "--threads", 1,
                 "--net", "thin", "--batch", 128, "--pace", f"{self.step:g}ms", "--slow", slow, "--test", "none", *more]
 
-    def get(self, recipe, cache=20, times=4, slow=None, more=()):
-        """Epochs of the second half, of each seed."""
-        runs = self.b.train([self.words(recipe, cache, s, slow or self.slow(times), more) for s in self.seeds])
-        took = [(e["seconds"] - e["stall_seconds"]) / (e["served"] / 128 * self.step / 1e3) for run in runs for e in run]
-        assert min(took) > 0.999, (recipe, took)  # no epoch is shorter than its steps
-        self.b.late = max(self.b.late, statistics.median(took))
-        return [run[len(run) // 2:] for run in runs]
+    def late(self, run):
+        """Times as long as asked that its steps took."""
+        took = [(e["seconds"] - e["stall_seconds"]) / (e["served"] / 128 * self.step / 1e3) for e in run]
+        assert min(took) > 0.999, took  # no epoch is shorter than its steps
+        return statistics.median(took)
 
-    def seconds(self, *a, **k):
-        return [statistics.mean(e["seconds"] for e in run) for run in self.get(*a, **k)]
+    def prepare(self, *several):
+        """Runs what several calls of get will ask for, all side by side. One: (recipe, cache, times or slow, more)."""
+        self.b.train([self.words(recipe, cache, s, slow if isinstance(slow, str) else self.slow(slow), more)
+                      for recipe, cache, slow, more in several for s in self.seeds], self.AT_ONCE)
+
+    def get(self, recipe, cache=20, times=4, slow=None, more=()):
+        """Epochs of the second half, of each seed; how late the latest seed's steps were."""
+        lines = [self.words(recipe, cache, s, slow or self.slow(times), more) for s in self.seeds]
+        runs = self.b.train(lines, self.AT_ONCE)
+        for i, line in enumerate(lines):
+            if self.late(runs[i]) > TOO_LATE:
+                runs[i], = self.b.train([line], 1, again=True)
+        return [run[len(run) // 2:] for run in runs], max(self.late(run) for run in runs)
+
+    def each(self, of, *a, **k):
+        """One number of each seed, made by `of` from its epochs."""
+        runs, late = self.get(*a, **k)
+        return Timed([of(run) for run in runs], late)
+
+    def mean(self, name, *a, **k):
+        return self.each(lambda run: statistics.mean(e[name] for e in run), *a, **k)
 
     def stalled(self, *a, **k):
-        return [100 * sum(e["stall_seconds"] for e in run) / sum(e["seconds"] for e in run) for run in self.get(*a, **k)]
+        return self.each(lambda run: 100 * sum(e["stall_seconds"] for e in run) / sum(e["seconds"] for e in run), *a, **k)
 
     def faster(self, recipe, than, cache=20, times=4, slow=None, more=(), than_cache=None):
-        a = self.seconds(than, than_cache or cache, times, slow, more)
-        return [x / y for x, y in zip(a, self.seconds(recipe, cache, times, slow, more))]
+        return over(self.mean("seconds", than, than_cache or cache, times, slow, more),
+                    self.mean("seconds", recipe, cache, times, slow, more))
+
+    def most(self, recipe, than, cache=20, times=4):
+        """The most that any storage can make of it: of bytes read or of samples trained on, whichever is more. No clock."""
+        def ratio(name):
+            least = [max(v, 1) for v in self.mean(name, recipe, cache, times)]  # some read nothing at all
+            return over(list(self.mean(name, than, cache, times)), least)
+        return [max(v) for v in zip(ratio("storage_bytes"), ratio("served"))]
 
     def how(self, recipes):
         return ("bench/noisy_labels.py /usr/share/datasets/fashion-mnist some --share 0 --samples "
                 f"{self.n}\nlarder train some --net thin --batch 128 --threads 1 --pace {self.step:g}ms --slow {self.slow(4)} --test none \\\n"
                 f"    --epochs {self.epochs} --seed S --cache C --recipe {recipes}")
+
+
+class Sweep:
+    """A speed-up over how much slower than training storage is, beside what the paper says and what can be at most."""
+
+    def __init__(self, b, paced, name, recipe, than, theirs, cache=20):
+        self.name, self.theirs = name, theirs
+        self.times = b.pick((4,), (1, 2, 4, 8, 16), (1, 2, 4, 8, 16, 32))
+        paced.prepare(*((r, cache, t, ()) for t in self.times for r in (recipe, than)))
+        self.gain = {t: paced.faster(recipe, than, cache, t) for t in self.times}
+        self.most = paced.most(recipe, than, cache, self.times[-1])
+
+    def means(self):
+        return {t: statistics.mean(v) for t, v in self.gain.items()}
+
+    def near(self):
+        """Of the storages tried the one whose gain is nearest to theirs."""
+        return min(self.times, key=lambda t: abs(math.log(self.means()[t] / self.theirs)))
+
+    def claims(self):
+        return [*(claim(f"by the clock, storage {t} times slower than training: {self.name}", self.theirs, v, "x") for t, v in self.gain.items()),
+                claim(f"{self.name}, the most at any storage, by reads and samples", self.theirs, self.most, "x")]
+
+    def headline(self):
+        """The claim at the storage nearest to theirs."""
+        return self.claims()[self.times.index(self.near())]
+
+    def says(self):
+        """In one line: at which storage theirs comes out, or that it does at none."""
+        got, most = self.means(), statistics.mean(self.most)
+        if any(v.late > TOO_LATE for v in self.gain.values()):
+            return f"not judged: the machine was too busy; by reads at most {most:.2f}x at any storage"
+        for low, high in zip(self.times, self.times[1:]):
+            if (got[low] - self.theirs) * (got[high] - self.theirs) <= 0:
+                at = low + (high - low) * (self.theirs - got[low]) / (got[high] - got[low])
+                return f"{self.theirs:g}x comes out where storage is {at:.1f} times slower than training"
+        near = self.near()
+        word = "within 20 % of it" if abs(got[near] / self.theirs - 1) <= NEAR else "at no storage speed"
+        return f"{word}: {got[near]:.2f}x where storage is {near} times slower, at most {most:.2f}x by reads at any"
+
+    def plot(self, title):
+        ends, most = (self.times[0], self.times[-1]), statistics.mean(self.most)
+        return plot(title, "storage, times slower than training", "times faster", {
+            "paper": [(t, self.theirs) for t in ends], "by the clock": list(self.means().items()),
+            "most, by reads": [(t, most) for t in ends if most < 4 * max(self.theirs, *self.means().values())]}, ticks=list(self.times))
 
 
 # ---- tables ----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ Several jobs of the reference trainer over one cache in a daemon, storage thrott
 (bench/seneca_compare.py has the ways). Samples are small and need no decoding, so that only what Seneca's
 sampling (ODS) gives is measured; what its split of the cache (MDP) gives is `larder plan`'s matter.
 """
+import multiprocessing
 import os
 import random
 import statistics
@@ -14,7 +15,7 @@ import sys
 import types
 
 import ranked
-from beside import ROOT, Bench, claim, figure, plot, step_ms
+from beside import ROOT, TOO_LATE, Bench, Timed, claim, figure, over, plot, step_ms, timed
 
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 import seneca_compare  # noqa: E402
@@ -37,30 +38,48 @@ M = 5.12  # table 5
 
 
 class Jobs:
-    """Runs of several jobs, once each."""
+    """Runs of several jobs, once each; the repeats side by side, as they mostly sleep."""
 
     def __init__(self, b):
         self.b, self.known = b, {}
         self.repeats = b.pick(1, 3, 5)
-        self.samples, self.bandwidth = b.pick((640, 64), (6000, 4), (6000, 2))
+        self.samples, self.bandwidth = b.pick((640, 64), (6000, 8), (6000, 4))
         self.epochs = b.pick(2, 3, 3)
 
-    def get(self, way, jobs, cache=20, together=None, epochs=None, kinds=None):
+    def get(self, way, jobs, cache=20, together=None, epochs=None, kinds=None, bandwidth=None, via="daemon", pace=None):
         """What each repeat did."""
-        key = (way, jobs, cache, together, epochs)
+        key = (way, jobs, cache, together, str(epochs), bandwidth, via, pace)
         if key not in self.known:
-            o = types.SimpleNamespace(larder=self.b.options.larder, samples=self.samples, bandwidth=self.bandwidth,
-                                      cache=cache, ahead=self.b.pick(4, 8, 8), via="daemon", net="thin", batch=128,
-                                      pace=f"{step_ms():g}ms")
-            self.known[key] = [seneca_compare.run(o, way, jobs, together or jobs, epochs or self.epochs, kinds, seed=5 + r,
-                                                  first=1 + 100 * r) for r in range(self.repeats)]
-            for run in self.known[key]:
+            self.b.say(f"{jobs} jobs, {way}, {cache:g} % cached")
+            o = types.SimpleNamespace(larder=self.b.options.larder, samples=self.samples,
+                                      bandwidth=self.bandwidth if bandwidth is None else bandwidth, cache=cache,
+                                      ahead=self.b.pick(4, 8, 8), via=via, net="thin", batch=128, pace=pace or f"{step_ms():g}ms")
+            words = [(o, way, jobs, together or jobs, epochs or self.epochs, kinds, 5 + r, 1 + 100 * r) for r in range(self.repeats)]
+            at_once = self.repeats if (together or jobs) <= 4 else 1  # more keep two cores busy by themselves
+            with multiprocessing.get_context("fork").Pool(at_once) as pool:
+                runs = pool.starmap(seneca_compare.run, words, 1)
+            for run, line in zip(runs, words):
+                run["words"] = line
+            self.known[key] = runs
+            for run in runs:
                 self.b.ledgers.append(dict({k: run[k] for k in ("served", "hits", "substitutes", "repeats", "misses")},
                                            recipe=seneca_compare.WAYS[way][0], cache=f"{cache} of all jobs"))
         return self.known[key]
 
+    def clock(self, name, *a, **k):
+        """By the clock: who was late is run once more, alone."""
+        runs = self.get(*a, **k)
+        for i, run in enumerate(runs):
+            if run["late"] > TOO_LATE and "words" in run and not self.b.tiny:
+                runs[i] = seneca_compare.run(*run["words"])
+        return Timed([r[name] for r in runs], max(r["late"] for r in runs))
+
     def rate(self, *a, **k):
-        return [r["rate"] for r in self.get(*a, **k)]
+        return self.clock("rate", *a, **k)
+
+    def each(self, name, *a, **k):
+        """A sample served."""
+        return timed([r[name] / r["served"] for r in self.get(*a, **k)], self.clock("rate", *a, **k))
 
     def hits(self, *a, **k):
         """After the first epoch, which is cold for everybody."""
@@ -73,10 +92,6 @@ class Jobs:
         """Which share of what storage gives the runs of LRU took: times mean something where it is nearly all."""
         return [100 * r["rate"] * r["reads"] * 784 / (self.bandwidth * 2 ** 20)
                 for key, runs in self.known.items() if key[0] == "page cache" for r in runs]
-
-
-def over(a, b):
-    return [x / y for x, y in zip(a, b)]
 
 
 def table_6(b):
@@ -129,21 +144,27 @@ def figure_9(b, data):
 
 
 def figure_10(b, jobs):
-    kinds = random.Random(5).choices(seneca_compare.KINDS, k=12)
-    count = b.pick(3, 12, 12)
-    got = {w: jobs.get(w, count, together=2, epochs=2, kinds=kinds) for w in b.pick(("seneca", "page cache"), *[("seneca", "page cache", "minio")] * 2)}
-    span = {w: [r["seconds"] for r in g] for w, g in got.items()}
-    reads = {w: [r["reads"] for r in g] for w, g in got.items()}
-    less = over(span["page cache"], span["seneca"])
+    kinds = [("thin", batch) for _, batch in random.Random(5).choices(seneca_compare.KINDS, k=12)]
+    count, epochs, speeds = b.pick((3, 2, (64,)), (12, 4, (8, 32)), (12, 8, (4, 8, 16, 32)))
+
+    def run(way, name, speed=speeds[0]):
+        return jobs.clock(name, way, count, together=2, epochs=epochs, kinds=kinds, bandwidth=speed)
+    gain = {s: over(run("page cache", "seconds", s), run("seneca", "seconds", s)) for s in speeds}
+    read = list(over(run("page cache", "reads"), run("seneca", "reads")))
+    best = gain[speeds[0]]
     claims = [
-        claim("makespan against PyTorch, if it is less by 45.23 % (abstract)", 1 / (1 - 0.4523), less, "x"),
-        claim("the same, if it is 45.23 % of it (section 7.1)", 1 / 0.4523, less, "x"),
-        claim("storage reads against PyTorch's", "no number", over(reads["page cache"], reads["seneca"]), "x")]
-    if "minio" in got:
-        claims.append(claim("makespan against a shared cache that never evicts", "no number", over(span["minio"], span["seneca"]), "x"))
+        claim("makespan against PyTorch, if it is less by 45.23 % (abstract)", 1 / (1 - 0.4523), best, "x"),
+        claim("the same, if it is 45.23 % of it (section 7.1)", 1 / 0.4523, best, "x"),
+        *(claim(f"makespan against PyTorch, storage of {s} MiB/s", "no number", gain[s], "x") for s in speeds[1:]),
+        claim("the most at any storage: reads of PyTorch's page cache against Seneca's", 1 / 0.4523, read, "x")]
+    if not b.tiny:
+        claims.append(claim("makespan against a shared cache that never evicts", "no number", over(run("minio", "seconds"), run("seneca", "seconds")), "x"))
+    says = f"at most {statistics.mean(read):.2f}x at any storage, by reads; " + ", ".join(
+        f"{statistics.mean(v):.2f}x with {s} MiB/s" if v.late <= TOO_LATE else f"not measured with {s} MiB/s" for s, v in gain.items())
     return figure("Figure 10", "twelve jobs of five kinds, two at a time", claims,
-                  note="Two jobs in step read (1 - c) / 2 a sample each. Steps last 3 ms, a GPU's, and storage gives an eighth of what one job takes.",
-                  how="bench/seneca_compare.py --out pieces.jsonl --only twelve")
+                  note="Two jobs in step read (1 - c) / 2 a sample each; the first epoch of the first two jobs is cold, and jobs that come later find the others in the "
+                       f"middle of an epoch. Steps last 3 ms whatever the batch (32 to 128), {epochs} epochs each (the paper's 50).",
+                  how=f"bench/seneca_compare.py --out pieces.jsonl --only twelve --pace 3ms --bandwidth {speeds[0]}"), says
 
 
 def figure_13(b, jobs):
@@ -168,6 +189,27 @@ def figure_13(b, jobs):
                (("seneca", "seneca"), ("quiver", "quiver"), ("minio", "minio"))}}, ticks=sizes, top=100))
 
 
+def paces(b, jobs):
+    """Jobs whose steps take 2 to 6 ms, which fall out of step at once: what they read over what the fastest alone has to."""
+    took, numbers = (2, 3, 4, 5, 6), b.pick((2,), (2, 4, 8, 12), (2, 4, 8, 12))
+    pace = ",".join(f"{t}ms" for t in took)
+    epochs = b.pick(8.0, 24.0, 36.0)
+
+    def reads(count, via):
+        got = jobs.get("seneca", count, epochs=epochs, bandwidth=0, via=via, pace=pace)
+        speed = [[1 / seneca_compare.pace_of(types.SimpleNamespace(pace=pace), 1 + 100 * r + i) for i in range(count)] for r in range(len(got))]
+        return [g["mid_reads"] for g in got], [0.8 * max(v) / sum(v) for v in speed]
+    out, daemon = [], {}
+    for count in numbers:
+        daemon[count], bound = reads(count, "daemon")
+        out.append(claim(f"{count} jobs of steps of 2 to 6 ms: reads a sample", "no number", daemon[count], digits=3))
+        out.append(claim(f"{count} jobs of steps of 2 to 6 ms: reads over (1 - c) of the fastest alone", "no number", over(daemon[count], bound), "x"))
+    if not b.tiny and not ranked.can("redis"):
+        out.append(claim("8 such jobs over Redis (`shared=`): reads over those through the daemon", "no number",
+                         over(reads(8, "redis")[0], daemon[8]), "x"))
+    return out
+
+
 def throughput(b, jobs):
     ways = ("seneca", "quiver", "minio", "page cache", "shade")
     numbers = b.pick((1, 2), (1, 2, 4), (1, 2, 3, 4))
@@ -188,11 +230,12 @@ def throughput(b, jobs):
         claim(f"{most} jobs, storage reads of Quiver against Seneca's", "no number",
               over(jobs.reads("quiver", most), jobs.reads("seneca", most)), "x"),
         claim(f"{most} jobs, against one job", "no number", over(rate["seneca", most], rate["seneca", 1]), "x"),
+        *paces(b, jobs),
     ], how="bench/seneca_compare.py --out pieces.jsonl --only jobs:",
         note="SHADE's recipe runs in the same loader as the others here; the paper names SHADE's single thread as the cause of its 13 times.",
         plot=plot("Seneca, figure 14: throughput of several jobs", "jobs", "samples a second, of all jobs", {
             w: [(j, statistics.mean(rate[w, j])) for j in numbers] for w in ways[:-1]}, ticks=list(numbers)))
-    cpu = {w: [r["cpu"] / r["served"] for r in jobs.get(w, most)] for w in ("seneca", "page cache", "minio", "quiver")}
+    cpu = {w: jobs.each("cpu", w, most) for w in ("seneca", "page cache", "minio", "quiver")}
     eight = figure("Table 8", "use of processors and GPU, four jobs", [
         claim("CPU of Seneca against PyTorch", 54 / 88, over(cpu["seneca"], cpu["page cache"]), "x"),
         claim("CPU of Seneca against Quiver", 54 / 96, over(cpu["seneca"], cpu["quiver"]), "x"),
@@ -202,12 +245,18 @@ def throughput(b, jobs):
 
 def figure_15(jobs):
     c = 28.6  # 400 GB of 1.4 TB
-    stable = {w: [r["stable"] for r in jobs.get(w, 2, c)] for w in ("seneca", "minio")}
-    warm = {w: [r["stable"] for r in jobs.get(w, 2)] for w in ("seneca", "minio", "page cache")}
+    stable = {w: jobs.clock("stable", w, 2, c) for w in ("seneca", "minio")}
+    warm = {w: jobs.clock("stable", w, 2) for w in ("seneca", "minio", "page cache")}
+    azure = PLATFORMS["Azure"]
     return [
         figure("Figure 15a", "epochs of two jobs, ImageNet-1K on Azure", [
-            claim("stable epoch, ResNet-50, against MINIO", 3.45, over(warm["minio"], warm["seneca"]), "x")],
-            note="The paper has all of ImageNet-1K in memory, decoded or augmented; ours 20 % as it lies in storage."),
+            claim("stable epoch, ResNet-50, against MINIO", 3.45, over(warm["minio"], warm["seneca"]), "x"),
+            claim("the most at any storage: reads of two jobs, MINIO's against Seneca's", 3.45, over(jobs.reads("minio", 2), jobs.reads("seneca", 2)), "x"),
+            claim("the most where all is in memory, by the paper's own rates (table 5): the GPU's over decoding and augmenting", 3.45,
+                  azure["t_gpu"] / azure["t_da"], "x")],
+            note="Ours has 20 % in the cache as it lies in storage: two jobs that read every sample once for both read half of what two do that share "
+                 "nothing but a cache, no less. The paper has all of ImageNet-1K in memory there, decoded or augmented, so that MINIO reads nothing either and "
+                 "decodes at T_DA; nothing can be faster than the GPU."),
         figure("Figure 15b", "epochs of two jobs, OpenImages on AWS", why="its gain over DALI is that of decoded samples on slow processors; "
                "samples here need no decoding"),
         figure("Figure 15c", "epochs of two jobs, ImageNet-22K on Azure (all encoded, 29 % cached)", [
@@ -220,7 +269,8 @@ def figure_15(jobs):
 
 def figure_11(b):
     seeds = list(range(b.pick(1, 3, 3)))
-    got = ranked.compared(b, b.trace(), ("minio", "seneca"), seeds, via="redis", pooled=False)
+    via = ranked.far()
+    got = ranked.compared(b, b.trace(), ("minio", "seneca"), seeds, via=via, pooled=False)
     if isinstance(got, str):
         return figure("Figure 11", "one job on one and two nodes", why=got)
     two = ranked.worlds(got)[1]
@@ -233,9 +283,10 @@ def figure_11(b):
         claim("never evicting, two nodes against one", "no number", speed["minio"], "x"),
         claim("two nodes: reads a sample of never evicting against Seneca's", "no number",
               over(ranked.reads(got, "minio", two), ranked.reads(got, "seneca", two)), "x"),
+        *(ranked.as_one(got, "seneca", w) for w in ranked.worlds(got)[1:]),
         ranked.evenly(got, "seneca", two)],
-        clock=True, how=ranked.how("minio, seneca in Redis"),
-        note="Ranks of one machine over a cache in Redis, storage of one rate for all: where storage is what is waited for, a second node "
+        how=ranked.how("minio, seneca in Redis"),
+        note=f"{ranked.FAR[via]} over a cache in Redis, storage of one rate for all: where storage is what is waited for, a second node "
              "gains nothing, and one job serves each sample once by either way.")
 
 
@@ -245,7 +296,7 @@ def main():
     b.spread = f"{jobs.repeats} repeats with other seeds; 6,000 samples of 784 bytes, storage of {jobs.bandwidth} MiB/s for all jobs together."
     data = b.pictures()
     f12, f14, t8, _ = throughput(b, jobs)
-    f10 = figure_10(b, jobs)
+    f10, makespan = figure_10(b, jobs)
     figures = [
         table_6(b),
         figure("Table 7", "what each loader is said to do", why="a list of properties, nothing measured", caching=False),
@@ -258,9 +309,11 @@ def main():
     by = {f["id"]: f for f in figures}
     bound = "one sample is read once for all jobs: `seneca` is our best that serves each sample once"
     b.finish(figures, [
-        {"label": "makespan of twelve jobs, if less by 45.23 % (abstract)", "claim": f10["claims"][0], "best": bound},
+        {"label": "makespan of twelve jobs, if less by 45.23 % (abstract)", "claim": f10["claims"][0], "best": bound, "says": makespan},
         {"label": "the same, if it is 45.23 % (section 7.1)", "claim": f10["claims"][1], "best": ""},
         {"label": "throughput of two jobs (abstract: up to 3.45x; figure 15a)", "claim": by["Figure 15a"]["claims"][0],
+         "says": "two jobs save half of the reads at most; where nothing is read, by the paper's own rates, "
+                 f"{by['Figure 15a']['claims'][2]['ours']:.2f}x at most",
          "best": f"storage reads of two jobs, `minio` against `seneca`: {statistics.mean(over(jobs.reads('minio', 2), jobs.reads('seneca', 2))):.2f}x"},
         {"label": "hits of three jobs, 20 % cached (figure 13)", "claim": by["Figure 13"]["claims"][0], "best": ""}])
 

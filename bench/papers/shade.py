@@ -12,7 +12,7 @@ import statistics
 import sys
 
 import ranked
-from beside import Bench, Paced, claim, figure, plot
+from beside import Bench, Paced, Sweep, claim, figure, over, plot
 
 SLOWER = 4  # training takes so many times the samples that storage gives
 
@@ -32,7 +32,7 @@ FINE = {"SHADE": "shade:repeat=3", "LRU": "lru", "MIN": "belady", "never evicts"
 def hit_rates(b, trace, sizes, seeds):
     """Hit % by name, size and seed, on the trace."""
     batch, epochs = b.pick(32, 64, 64), b.pick(4, 30, 30)
-    keys = [(n, c, s) for n in [*FINE, *COARSE] for c in sizes for s in seeds]
+    keys = [(n, c, s) for n in [*FINE, *COARSE] for c in sizes for s in (seeds if n in FINE or b.full else seeds[:1])]
     got = b.sim([["--trace", trace, "--epochs", epochs, "--batch", batch, "--cache",
                   f"{c}%", "--seed", s, "--recipe", FINE.get(n) or COARSE[n]] for n, c, s in keys])
     out = {}
@@ -41,29 +41,25 @@ def hit_rates(b, trace, sizes, seeds):
     return out
 
 
-def ratio(a, b):
-    """Of each seed."""
-    return [x / y if y else float("nan") for x, y in zip(a, b)]
-
-
 def figure_7(b, rates, sizes):
     small = sizes[0]
     lru, shade = rates["LRU", small], rates["SHADE", small]
     weak = [statistics.mean(v) for v in zip(*(rates[n, small] for n in COARSE if n != "sh_app"))]
     above = all(min(rates["SHADE", c]) > max(rates["MIN", c]) for c in sizes[2:])
     claims = [
-        claim("SHADE's hits against LRU's, 10 % cached", 4.5, ratio(shade, lru), "x"),
-        claim("the same against a cache that never evicts", "no number", ratio(shade, rates["never evicts", small]), "x"),
-        claim("sh_app against LRU, 10 %", 2.67, ratio(rates["sh_app", small], lru), "x"),
-        claim("the other sh_ variants against LRU, 10 %", 1.94, ratio(weak, lru), "x"),
+        claim("SHADE's hits against LRU's, 10 % cached", 4.5, over(shade, lru), "x"),
+        claim("the same against a cache that never evicts", "no number", over(shade, rates["never evicts", small]), "x"),
+        claim("the same against LRU over draws that repeat (sh_lru)", 4.5, over(shade, rates["sh_lru", small]), "x"),
+        claim("sh_app against LRU, 10 %", 2.67, over(rates["sh_app", small], lru), "x"),
+        claim("the other sh_ variants against LRU, 10 %", 1.94, over(weak, lru), "x"),
         claim("sh_app against never evicting, 10 %", "no number",
-              ratio(rates["sh_app", small], rates["never evicts", small]), "x"),
+              over(rates["sh_app", small], rates["never evicts", small]), "x"),
         claim("SHADE above MIN with 50 and 75 % cached", "yes",
               [x - y for x, y in zip(rates["SHADE", sizes[2]], rates["MIN", sizes[2]])], "points", holds=above),
     ]
     note = ("LRU over epochs that serve every sample once hits half a percent with 10 % cached, so any "
             "ratio to it says little; 4.5 times as much as LRU needs an LRU that hits some 8 to 10 %, which is what a cache that "
-            "never evicts has. MIN is bound to the order that a sampler gives it; SHADE chooses its own. The sh_ variants "
+            "never evicts has, or LRU over draws that repeat. MIN is bound to the order that a sampler gives it; SHADE chooses its own. The sh_ variants "
             "draw and cache by the mean loss of a sample's batch (signal `batchloss`); `app` stands for sh_app, sh_pq "
             "(`order=score`) and sh_pqlfu.")
     how = ("larder sim --trace TRACE --epochs 30 --batch 64 --cache 10%,25%,50%,75% --seed S --recipe \\\n"
@@ -142,7 +138,7 @@ class Loop:
 def sooner(loop, slow, fast, target):
     """How many times sooner, and a word where an accuracy was not reached."""
     a, b = loop.until(slow, target), loop.until(fast, target)
-    got = ratio(a, b)
+    got = over(a, b)
     missed = sum(x != x for x in b)
     return f"not reached by {missed} of {len(b)} seeds" if missed else got
 
@@ -186,35 +182,31 @@ def closed_loops(b, loop, paced, across):
     rate = {("SHADE", c): loop.throughput(v) for c, v in shade.items()}
     rate.update({("LRU", c): loop.throughput(v) for c, v in lru.items()})
     rate.update({("NoPFS", c): loop.throughput(v) for c, v in nopfs.items()})
-    clock = {c: paced.faster(SHADE, "lru", c) for c in (10, 75)}
+    large, small = Sweep(b, paced, "SHADE 75 % against LRU 75 %", SHADE, "lru", 2.7, 75), Sweep(b, paced, "SHADE 10 % against LRU 10 %", SHADE, "lru", 2.3, 10)
     f9 = figure("Figure 9", "samples a second, against LRU", [
-        claim("by the clock: SHADE 10 % against LRU 10 %", 2.3, clock[10], "x"),
-        claim("by the clock: SHADE 75 % against LRU 75 %", 2.7, clock[75], "x"),
-        claim("by the clock, storage eight times slower than training: SHADE 75 % against LRU 75 %", 2.7, paced.faster(SHADE, "lru", 75, 8), "x"),
+        *large.claims(), *small.claims(),
         *across,
-        claim("SHADE 10 % against LRU 10 % (AlexNet)", 2.3, ratio(rate["SHADE", 10], rate["LRU", 10]), "x"),
+        claim("SHADE 10 % against LRU 10 % (AlexNet)", 2.3, over(rate["SHADE", 10], rate["LRU", 10]), "x"),
         claim("bytes that LRU reads for each of SHADE's, 10 % cached", "no number",
-              ratio(loop.bytes(lru[10]), loop.bytes(shade[10])), "x"),
-        claim("SHADE 10 % against LRU 75 % (AlexNet)", 1.0, ratio(rate["SHADE", 10], rate["LRU", 75]), "x"),
-        claim("SHADE 75 % against LRU 75 % (ResNet-50)", 2.7, ratio(rate["SHADE", 75], rate["LRU", 75]), "x"),
-        claim("SHADE 50 % against LRU 75 % (ResNet-50)", 1.14, ratio(rate["SHADE", 50], rate["LRU", 75]), "x"),
-        claim("SHADE 25 % against LRU 75 % (ResNet-50)", "slightly below 1", ratio(rate["SHADE", 25], rate["LRU", 75]),
+              over(loop.bytes(lru[10]), loop.bytes(shade[10])), "x"),
+        claim("SHADE 10 % against LRU 75 % (AlexNet)", 1.0, over(rate["SHADE", 10], rate["LRU", 75]), "x"),
+        claim("SHADE 75 % against LRU 75 % (ResNet-50)", 2.7, over(rate["SHADE", 75], rate["LRU", 75]), "x"),
+        claim("SHADE 50 % against LRU 75 % (ResNet-50)", 1.14, over(rate["SHADE", 50], rate["LRU", 75]), "x"),
+        claim("SHADE 25 % against LRU 75 % (ResNet-50)", "slightly below 1", over(rate["SHADE", 25], rate["LRU", 75]),
               "x", holds=statistics.mean(rate["SHADE", 25]) < statistics.mean(rate["LRU", 75])),
-    ], how=paced.how("lru, shade:repeat=3"), note="*By the clock*: steps of a GPU (3 ms a batch of 128, both slowed twice) (ResNet-18 on an H200) and storage throttled to a quarter of that, "
-            "second half of the epochs. The other lines follow from bytes, epochs after the first. No ratio can be more than how slow storage is (four times; the paper does not say how slow "
-            "its was), nor more than that of the bytes read: 2.3 times as many samples a second with 10 % cached needs 57 % hits of SHADE "
-            "even where LRU has none.",
-        plot=plot("SHADE, figure 9: throughput", "cached share of the data, %", "share of what training can take", {
-            n: [(i, statistics.mean(rate[n, c])) for i, c in enumerate((10, 25, 50, 75))] for n in ("LRU", "SHADE")},
-            bars=True, ticks=["10 %", "25 %", "50 %", "75 %"], top=1))
+    ], how=paced.how("lru, shade:repeat=3"), note="*By the clock*: steps of a GPU (3 ms a batch of 128, both slowed twice) (ResNet-18 on an H200) and throttled storage, "
+            "second half of the epochs. The other lines follow from bytes, epochs after the first, storage four times slower. No ratio can be more than how slow storage is (the paper does "
+            f"not say how slow its was), nor more than that of the bytes read. 75 % cached: {large.says()}. 10 % cached: {small.says()}; 2.3 times as many samples a second "
+            "there need 57 % hits of SHADE even where LRU has none.",
+        plot=large.plot("SHADE, figure 9: throughput against LRU, 75 % cached"))
     left = {c: statistics.mean(size for run in nopfs[c] for _, size in run[1:]) / (loop.n * loop.size) for c in nopfs}
     f11 = figure("Figure 11", "against NoPFS: time to accuracy, samples a second", [
         claim(f"sooner at {shown}, 75 % cached", 4.5, sooner(loop, nopfs[75], shade[75], target), "x"),
         claim(f"sooner at {shown}, 50 % cached", 2.4, sooner(loop, nopfs[50], shade[50], target), "x"),
         claim("by the clock: throughput, 75 % cached", 2.2, paced.faster(SHADE, "nopfs", 75), "x"),
         claim("by the clock: throughput, 50 % cached", 1.6, paced.faster(SHADE, "nopfs", 50), "x"),
-        claim("throughput, 75 % cached", 2.2, ratio(rate["SHADE", 75], rate["NoPFS", 75]), "x"),
-        claim("throughput, 50 % cached", 1.6, ratio(rate["SHADE", 50], rate["NoPFS", 50]), "x"),
+        claim("throughput, 75 % cached", 2.2, over(rate["SHADE", 75], rate["NoPFS", 75]), "x"),
+        claim("throughput, 50 % cached", 1.6, over(rate["SHADE", 50], rate["NoPFS", 50]), "x"),
     ], note="`nopfs` knows the order and hits what fits; with 75 % cached storage is no longer what training waits for. The paper's two "
             "throughputs do not fit one storage: SHADE reads next to nothing with 50 and 75 % cached, so that 1.6 times NoPFS with 50 % means "
             f"storage {1.6 / left[50]:.1f} times slower than training, 2.2 times with 75 % one {2.2 / left[75]:.1f} times slower; the gain must "
@@ -222,35 +214,24 @@ def closed_loops(b, loop, paced, across):
         plot=plot("SHADE, figure 11a: against NoPFS", "time, in epochs without waiting", "test accuracy, %", {
             **{f"SHADE, {c} %": loop.curve(shade[c]) for c in (10, 50, 75)},
             **{f"NoPFS, {c} %": loop.curve(nopfs[c]) for c in (50, 75)}}))
-    return f8, f9, f11
+    return f8, f9, f11, (large, small)
 
 
-def figure_10(b, loop):
-    """Throttled for real: how long batches take to fill."""
-    speed = b.pick("bandwidth=4MB", "bandwidth=15MB", "bandwidth=8MB")
-    seeds, epochs = loop.seeds[:b.pick(1, 2, 3)], b.pick(2, 3, 4)
-    keys = [(r, c, s) for s in seeds for r, c in (("lru", 50), ("lru", 75), ("shade:repeat=3", 50), ("shade:repeat=3", 75))]
-    # One at a time: what another run does would stand in these times.
-    runs = b.train([[loop.data, "--recipe", r, "--cache", f"{c}%", "--epochs", epochs, "--seed", s, "--threads", 2,
-                     "--batch", loop.batch, "--slow", speed] for r, c, s in keys], jobs=1)
-    fill, spread, seconds = {}, {}, {}
-    for (r, c, _), run in zip(keys, runs):
-        fill.setdefault((r, c), []).append(1e3 * statistics.mean(e["fill_mean"] for e in run[1:]))
-        spread.setdefault((r, c), []).append(1e3 * statistics.mean(e["fill_sd"] for e in run[1:]))
-        seconds.setdefault((r, c), []).append(sum(e["seconds"] for e in run[1:]))
-    shade = "shade:repeat=3"
+def figure_10(paced):
+    """How long batches take to fill."""
+    ways = [(r, c) for r in ("lru", SHADE) for c in (50, 75)]
+    fill, spread, seconds = ({w: paced.mean(name, *w) for w in ways} for name in ("fill_mean", "fill_sd", "seconds"))
+    shade = SHADE
     return figure("Figure 10", "time to load a batch", [
-        claim("LRU 50 % against SHADE 50 %, mean", 2.5, ratio(fill["lru", 50], fill[shade, 50]), "x"),
-        claim("LRU 75 % against SHADE 50 %, mean", 1.7, ratio(fill["lru", 75], fill[shade, 50]), "x"),
-        claim("LRU 75 % against SHADE 75 %, deviation", 3.9, ratio(spread["lru", 75], spread[shade, 75]), "x"),
-        claim("LRU 50 % against SHADE 50 %, seconds of an epoch", "no number", ratio(seconds["lru", 50], seconds[shade, 50]), "x"),
-    ], how=f"larder train /usr/share/datasets/fashion-mnist --slow {speed} --threads 2 --epochs {epochs} --seed S \\\n"
-        "    --cache 50% --recipe shade:repeat=3    # and 75 %, and lru",
-        note="Measured with throttled storage, epochs after the first, from a batch's first row taken to its last row there. "
+        claim("LRU 50 % against SHADE 50 %, mean", 2.5, over(fill["lru", 50], fill[shade, 50]), "x"),
+        claim("LRU 75 % against SHADE 50 %, mean", 1.7, over(fill["lru", 75], fill[shade, 50]), "x"),
+        claim("LRU 75 % against SHADE 75 %, deviation", 3.9, over(spread["lru", 75], spread[shade, 75]), "x"),
+        claim("LRU 50 % against SHADE 50 %, seconds of an epoch", "no number", over(seconds["lru", 50], seconds[shade, 50]), "x"),
+    ], how=paced.how("lru, shade:repeat=3"),
+        note="Storage four times slower than training, second half of the epochs, from a batch's first row taken to its last row there. "
              "SHADE with half of the data cached reads next to nothing, so that its batches come from memory.",
         plot=plot("SHADE, figure 10: time to load a batch", "cached share of the data, and the mean / deviation", "ms a batch", {
-            name: [(0, statistics.mean(fill[r, 50])), (1, statistics.mean(spread[r, 50])),
-                   (2, statistics.mean(fill[r, 75])), (3, statistics.mean(spread[r, 75]))]
+            name: [(i, 1e3 * statistics.mean(v)) for i, v in enumerate((fill[r, 50], spread[r, 50], fill[r, 75], spread[r, 75]))]
             for name, r in (("LRU", "lru"), ("SHADE", shade))}, bars=True,
             ticks=["50 %, mean", "50 %, deviation", "75 %, mean", "75 %, deviation"]))
 
@@ -272,7 +253,7 @@ def figure_12(b, trace, seeds):
         claim("SHADE", 72.5, rate["SHADE"], "%"),
         claim("never evicts, draws by loss (Emul_Coor)", 20.0, rate["Emul_Coor"], "%"),
         claim("residents first, each once (Emul_Quiv)", 20.0, rate["Emul_Quiv"], "%"),
-        claim("SHADE against both", 3.6, ratio(rate["SHADE"], best), "x"),
+        claim("SHADE against both", 3.6, over(rate["SHADE"], best), "x"),
         claim("of the data that SHADE serves in an epoch", "no number", touched["SHADE"], "%"),
         claim("SHADE without repeats (`repeat=1`)", "no number", rate["SHADE, no repeats"], "%"),
     ], how="larder sim --trace TRACE --epochs 30 --batch 64 --cache 20% --seed S --recipe \\\n"
@@ -311,8 +292,10 @@ def main():
     if data:
         loop = Loop(b, data, seeds)
         across = over_ranks(b, trace, seeds)
-        f8, f9, f11 = closed_loops(b, loop, Paced(b, data, seeds), across)
-        figures += [f8, f9, figure_10(b, loop), f11]
+        paced = Paced(b, data, seeds)
+        paced.prepare(*((r, c, 4, ()) for r, c in ((SHADE, 50), ("lru", 50), ("nopfs", 50), ("nopfs", 75))))
+        f8, f9, f11, sweeps = closed_loops(b, loop, paced, across)
+        figures += [f8, f9, figure_10(paced), f11]
         shade, rotate, h = at_equal_bytes(b, loop)
 
         def of(runs):
@@ -324,13 +307,15 @@ def main():
             (8, "accuracy over time"), (9, "samples a second"), (10, "time to load a batch"), (11, "against NoPFS"))]
         equal = "not measured"
     figures.append(figure_12(b, trace, seeds) if trace else figure("Figure 12", "hit rate with 20 % cached", why=missing))
+    said = {"the same by the clock": (sweeps[0].headline()["what"], sweeps[0].says()),
+            "throughput, 10 % cached, by the clock": (sweeps[1].headline()["what"], sweeps[1].says())} if data else {}
     for name, start, label in (("Figure 7", "SHADE's hits against LRU's", "hits, 10 % cached, against LRU"),
-                               ("Figure 9", "SHADE 75 % against LRU 75 %", "throughput, 75 % cached, against LRU"),
-                               ("Figure 9", "by the clock: SHADE 75 %", "the same by the clock"),
+                               ("Figure 9", "SHADE 75 % against LRU 75 % (ResNet-50)", "throughput, 75 % cached, against LRU"),
+                               *(("Figure 9", what, label) for label, (what, _) in said.items()),
                                ("Figure 8", "sooner", "time to accuracy, 75 % cached, against LRU")):
         claims = [c for f in figures if f["id"] == name for c in f["claims"] if c["what"].startswith(start)]
         if claims:
-            headlines.append({"label": label, "claim": claims[-1], "best": equal if not headlines else ""})
+            headlines.append({"label": label, "claim": claims[-1], "best": equal if not headlines else "", "says": said.get(label, ("", ""))[1]})
     b.finish(figures, headlines)
 
 

@@ -52,8 +52,8 @@ def standing():
 
 
 def lines():
-    yield "| paper | claim | theirs | ours, by their method | | our best at equal storage bytes |"
-    yield "|---|---|---|---|---|---|"
+    yield "| paper | claim | theirs | ours, by their method | | what decides it | our best at equal storage bytes |"
+    yield "|---|---|---|---|---|---|---|"
     rows, below, done = *standing(), []
     for name, paper, page, promised in PROMISED:
         link = f"[{paper}]({page})"
@@ -68,13 +68,13 @@ def lines():
             for h in result["headlines"]:
                 c = h["claim"]
                 yield (f"| {link} | {h['label']} | {shown(c['theirs'], c['unit'])} | {shown(c['ours'], c['unit'])} | "
-                       f"{c['verdict']} | {h['best']} |")
+                       f"{c['verdict']} | {h.get('says', '')} | {h['best']} |")
                 link = ""
         elif name in rows:
             yield from rows[name]
         else:
             for what, theirs in promised or [("", "")]:
-                yield f"| {link} | {what} | {theirs} | not measured | | not measured |"
+                yield f"| {link} | {what} | {theirs} | not measured | | | not measured |"
                 link = ""
     yield ""
     yield from (below[name] for name, *_ in PROMISED if name in below)

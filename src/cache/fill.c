@@ -18,6 +18,13 @@ static bool fits(const larder__local *c, const larder__ticket *t, larder_slot s,
     return bytes == c->size_of[s] && t->held == c->form_of[s];
 }
 
+/* The same of an entry that has left. */
+static bool passes(const larder__ticket *t, size_t bytes) {
+    const larder__flight *f = t->flight;
+    return f->form == LARDER_DECODED ? bytes <= f->size && t->held != LARDER_AUGMENTED
+                                     : bytes == f->size && t->held == f->form;
+}
+
 void larder__local_fill(larder__cache *cache, larder__ticket *t, larder_buf *b) {
     larder__local *c = larder__local_of(cache);
     larder__ticket_drop(t);
@@ -35,7 +42,9 @@ void larder__local_fill(larder__cache *cache, larder__ticket *t, larder_buf *b) 
     } else if (s != LARDER_NO_SLOT) { /* not the size room was made for: the promise comes first */
         c->state[s] = LARDER__COLD;
         c->refused_fills++;
-    }
+    } else if (t->flight->left && c->store->pass && passes(t, larder_buf_size(b)))
+        c->store->pass(c->store_state, b,
+                       &(larder__entry){.key = t->key, .form = t->flight->form, .held = t->held});
     larder__flights_land(&c->flights, t->flight, b, t->held, 0, NULL);
     t->flight = NULL;
     pthread_mutex_unlock(&c->lock);

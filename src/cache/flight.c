@@ -104,6 +104,7 @@ larder__flight *larder__flights_start(larder__flights *f, uint64_t key, uint32_t
     at->landed = false;
     at->listed = listed;
     at->code = 0;
+    at->left = false;
     at->buf = NULL;
     if (listed)
         list(bucket_of(f, key), at);

@@ -20,6 +20,7 @@ typedef struct larder__flight {
     uint8_t held;     /* larder_form of `buf`, once landed */
     bool landed, listed;
     int code;
+    bool left; /* it had a slot, and whoever was promised the entry still is */
     larder_buf *buf;
     char *why; /* after a failure; NULL: there was no memory for it */
 } larder__flight;

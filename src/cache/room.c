@@ -20,8 +20,10 @@ void larder__slot_strip(larder__local *c, larder_slot s) {
         assert(f && f->slot == s);
         if (c->form_of[s] == LARDER_AUGMENTED) /* nobody else may have this very tensor */
             larder__flight_forget(f);
-        else
+        else {
             larder__flight_detach(f);
+            f->left = true;
+        }
     } else if (c->state[s] == LARDER__FULL) {
         assert(c->filled_bytes >= larder__slot_bytes(c, s));
         c->filled_bytes -= larder__slot_bytes(c, s);

@@ -37,6 +37,9 @@ typedef struct larder__store {
     /* Optional, of a store that several processes put into: the entry will come from another of
      * them, `size` bytes at most; get gives a token for it. */
     void (*expect)(void *st, larder_slot, uint32_t size, const larder__entry *);
+    /* With expect: what was decided to leave before it was made here is made now. Others may expect
+     * it still. */
+    void (*pass)(void *st, larder_buf *, const larder__entry *);
     void (*turn)(void *st);                        /* optional: a batch has been decided */
     void (*note)(void *st, char *out, size_t cap); /* optional: why it was last away; "": never */
 } larder__store;

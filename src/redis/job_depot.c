@@ -41,6 +41,14 @@ static bool depot_receive(void *st, larder_buf *b, larder_buf **out, uint8_t *he
     return true;
 }
 
+static const larder__value *depot_wanted(larder_buf *b) {
+    return larder__redis_fetch_value(larder__fetch_token_of(b));
+}
+
+static void depot_again(void *st, larder_buf *b, larder_buf **out, uint8_t *held) {
+    *out = ask_again(((job_depot *)st)->far, depot_wanted(b), held);
+}
+
 static void depot_put(void *st, const larder__value *v, larder_buf *b, larder__depot_done_fn done,
                       void *arg) {
     larder__redis_values_put(((job_depot *)st)->far, v, b, ((job_depot *)st)->ttl, done, arg);
@@ -66,6 +74,8 @@ static void depot_close(void **st) {
 
 static const larder__depot_ops ops = {.send = depot_send,
                                       .receive = depot_receive,
+                                      .wanted = depot_wanted,
+                                      .again = depot_again,
                                       .put = depot_put,
                                       .drop = depot_drop,
                                       .note = depot_note,

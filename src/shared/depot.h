@@ -21,6 +21,9 @@ typedef struct larder__depot_ops {
     /* Waits for a promise, and asks once more where nothing came. *out NULL: it is not to be had.
      * False: it is no promise. */
     bool (*receive)(void *depot, larder_buf *promise, larder_buf **out, uint8_t *held);
+    /* Of a promise: what is asked for; and asks anew, as receive does at the end. */
+    const larder__value *(*wanted)(larder_buf *promise);
+    void (*again)(void *depot, larder_buf *promise, larder_buf **out, uint8_t *held);
     /* Writes in the background. */
     void (*put)(void *depot, const larder__value *, larder_buf *, larder__depot_done_fn, void *arg);
     void (*drop)(void *depot, const larder__value *);

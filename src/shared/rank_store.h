@@ -4,8 +4,12 @@
  *
  * Names follow from the sample and its form alone (an augmented one has its mark besides): whoever
  * puts a value puts the same bytes. What leaves is deleted a number of batches later, since
- * ranks are not all at the same batch. A value that is not there yet, or not any more, is read from
- * storage by whoever asks, and counted (ranks_late). */
+ * ranks are not all at the same batch. A value that is not there yet was decided in an earlier
+ * batch, at which its maker is now: it is waited for, as one process waits for what it reads. What
+ * was decided in the same batch is not: two ranks could wait for each other. Where waiting was in
+ * vain (a rank stands still, is gone, or so far ahead that it has deleted what it made) nobody is
+ * waited for during as many batches as ranks may be apart, after the next time twice as many, and
+ * so on. What does not come is read from storage by whoever asks, and counted (ranks_late). */
 #ifndef LARDER_SHARED_RANK_STORE_H
 #define LARDER_SHARED_RANK_STORE_H
 

@@ -14,6 +14,7 @@ typedef struct larder__value {
     uint32_t size; /* its bytes; where asked for: at most so many */
     uint8_t form;  /* larder_form in the name */
     uint8_t held;  /* larder_form of the bytes; where asked for: or LARDER__ANY_FORM */
+    bool awaited;  /* where asked for: somebody is about to bring it, so it is waited for */
 } larder__value;
 
 #endif

@@ -160,6 +160,15 @@ static bool ranks_receive(void *st, larder_buf *b, larder_buf **out, uint8_t *he
     return true;
 }
 
+static const larder__value *ranks_wanted(larder_buf *b) {
+    const fetch *e = larder__buf_outside_arg(b, promise_done);
+    return &e->value;
+}
+
+static void ranks_again(void *st, larder_buf *b, larder_buf **out, uint8_t *held) {
+    *out = ask_again(st, ranks_wanted(b), held);
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* What cannot be noted stays with the daemon until we leave. */
@@ -392,6 +401,8 @@ static void ranks_depot_close(void **st) {
 larder__depot larder__unix_ranks_depot(larder__unix_ranks_link *l) {
     static const larder__depot_ops ops = {.send = ranks_send,
                                           .receive = ranks_receive,
+                                          .wanted = ranks_wanted,
+                                          .again = ranks_again,
                                           .put = ranks_put,
                                           .drop = ranks_drop,
                                           .ending = ranks_ending,

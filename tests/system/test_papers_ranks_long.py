@@ -44,6 +44,21 @@ class Ranks(unittest.TestCase):
                 self.assertGreaterEqual(a["seconds"], 640 / 32 * SIZES["pace"])
                 self.assertGreaterEqual(b["seconds"], 640 / 64 * SIZES["pace"])
 
+    def test_nodes_are_one_job(self):
+        """In networks of their own, with Redis in another, they do what processes of one machine do."""
+        if ranked.can("nodes"):
+            self.skipTest(ranked.can("nodes"))
+        for world in (1, 2, 4):
+            here, there = (ranked.run(LARDER, self.trace, "minio", world, via, **SIZES) for via in ("redis", "nodes"))
+            for a, b in zip(here, there):
+                self.assertEqual(a["ledger"], b["ledger"])
+                self.assertEqual(len(b["reads"]), world)
+
+    def test_what_is_brought_in_is_read_once_for_all_ranks(self):
+        one, two = (ranked.run(LARDER, self.trace, "seneca", world, "daemon", **SIZES) for world in (1, 2))
+        for a, b in zip(one, two):  # 1.25 times as much where each read what the other was about to bring
+            self.assertLess(sum(b["reads"]) / 2, 1.15 * a["reads"][0])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -22,6 +22,21 @@ class Shade(Beside):
         self.assertGreater(by["shade:repeat=3", "20%"]["hits"], by["shade:repeat=1", "20%"]["hits"])
 
 
+class Clock(unittest.TestCase):
+    """Numbers of a clock that ran late are none, and what is made of them is not, either."""
+
+    def test_late_is_not_measured(self):
+        sys.path.insert(0, "bench/papers")
+        import beside
+        good, late = beside.Timed([2.0, 3.0], 1.1), beside.Timed([1.0, 1.0], 2.0)
+        self.assertEqual(beside.claim("", 2, beside.over(good, good), "x")["ours"], [1.0, 1.0])
+        for ours in (late, beside.over(good, late), beside.over([4, 4], late), beside.timed([1.0], good, late)):
+            c = beside.claim("", 2, ours, "x")
+            self.assertIn("too busy", c["ours"])
+            self.assertEqual(beside.verdict(c), "not measured")
+        self.assertEqual(beside.over([4, 4], [2, 2]), [2.0, 2.0])
+
+
 del Beside
 if __name__ == "__main__":
     unittest.main()
