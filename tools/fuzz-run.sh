@@ -89,7 +89,7 @@ slice() { # name, seconds, turn
     lock
     awk 'FNR == NR && /^stat::number_of_executed_units/ { runs = $2 }
         FNR == NR && /^stat::new_units_added/ { fresh = $2 }
-        FNR == NR && /^exit / { bad = $2 != 0 }
+        FNR == NR && /^exit / { bad = $2 != 0 && $2 != 124 } # 124: timeout ended one that hardly ran
         FNR == NR && /^children / { for (i = 2; i < 4; i++) { split($i, t, "m"); cpu += 60 * t[1] + t[2] } }
         FNR == NR { for (i = 1; i < NF; i++) { if ($i == "cov:") cov = $(i + 1); if ($i == "ft:") ft = $(i + 1) } next }
         $1 == name { $2 += cpu; $3 += runs; $6 += fresh; $7 += bad; $8++
