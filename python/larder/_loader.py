@@ -97,7 +97,13 @@ def _open_own(lib: Any, handle: Any, conf: Any, own: Own, context: Any) -> int:
     answer: List[Any] = []
     over = threading.Event()
 
+    turn = [True]  # whoever takes it: the thread, or Ctrl-C, which may come while that is started
+
     def run() -> None:
+        try:
+            turn.pop()
+        except IndexError:
+            return
         try:
             with context:
                 rc = lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf))
@@ -106,15 +112,18 @@ def _open_own(lib: Any, handle: Any, conf: Any, own: Own, context: Any) -> int:
             answer.append(e)
         over.set()
 
-    threading.Thread(target=run, name="larder-open").start()
     try:
+        threading.Thread(target=run, name="larder-open").start()
         while not over.wait(_LOOK_UP):
             pass
     except BaseException:
-        own.stop()
-        _wait_out(over)
-        if isinstance(answer[0], tuple) and answer[0][0] >= 0:
-            lib.larder_loader_close(ctypes.byref(handle))
+        try:
+            turn.pop()  # it has not begun, and will not
+        except IndexError:
+            own.stop()
+            _wait_out(over)
+            if isinstance(answer[0], tuple) and answer[0][0] >= 0:
+                lib.larder_loader_close(ctypes.byref(handle))
         raise
     if not isinstance(answer[0], tuple):
         raise answer[0]
