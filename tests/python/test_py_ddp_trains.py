@@ -3,14 +3,10 @@ as it does as one, sample by sample; one rank is killed in mid-epoch, the job re
 is that of one process which nobody stopped. With LARDER_LONG=1 more recipes, and four ranks."""
 
 import os
-import shutil
 import signal
-import socket
 import struct
-import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import kit
@@ -20,7 +16,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 sys.path.insert(0, str(kit.ROOT / "tests" / "support"))
-from ports import free_port  # noqa: E402
+from ports import redis_server  # noqa: E402
 
 LONG = "LARDER_LONG" in os.environ
 SAMPLES, TESTED, SIDE, CLASSES = 720, 200, 8, 10
@@ -205,17 +201,9 @@ class Trained:
 class InRedis(Trained, unittest.TestCase):
     @classmethod
     def start(cls):
-        if "-redis" in larder.features() or not shutil.which("redis-server"):
-            raise unittest.SkipTest("no redis-server, or built without hiredis")
-        port = free_port()
-        cls.server = subprocess.Popen(["redis-server", "--port", str(port), "--save", "", "--dir", cls.where],
-                                      stdout=subprocess.DEVNULL)
-        for _ in range(400):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                time.sleep(0.05)
+        if "-redis" in larder.features():
+            raise unittest.SkipTest("built without hiredis")
+        cls.server, port = redis_server(cls.where)
         return f"redis://127.0.0.1:{port}?budget=30%&timeout=30s&patience=100s"
 
     @classmethod

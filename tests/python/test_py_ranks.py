@@ -3,8 +3,6 @@ draw what one process with the whole batch would, bit for bit, and go on so as o
 
 import json
 import os
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +17,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 sys.path.insert(0, str(kit.ROOT / "tests" / "support"))
-from ports import free_port  # noqa: E402
+from ports import redis_server  # noqa: E402
 
 SOURCE = "mem:?n=650&h=8&w=8&c=3"
 GLOBAL, STEPS, MORE = 48, 33, 12
@@ -127,18 +125,9 @@ class OneCache:
 class InRedis(OneCache, unittest.TestCase):
     @classmethod
     def start(cls):
-        if "-redis" in larder.features() or not shutil.which("redis-server"):
-            raise unittest.SkipTest("no redis-server, or built without hiredis")
-        port = free_port()
-        cls.server = subprocess.Popen(
-            ["redis-server", "--port", str(port), "--save", "", "--dir", cls.where.name],
-            stdout=subprocess.DEVNULL)
-        for _ in range(400):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                time.sleep(0.05)
+        if "-redis" in larder.features():
+            raise unittest.SkipTest("built without hiredis")
+        cls.server, port = redis_server(cls.where.name)
         return f"redis://127.0.0.1:{port}?budget=30%&timeout=30s&patience=120s"
 
     @classmethod

@@ -2,7 +2,11 @@
 one of those that is free now may be somebody's a moment later, so these lie below."""
 
 import random
+import shutil
 import socket
+import subprocess
+import time
+import unittest
 
 
 def free_port():
@@ -14,3 +18,19 @@ def free_port():
                 return port
             except OSError:
                 continue
+
+
+def redis_server(folder):
+    """A server of its own and its port, once it answers; skips the test where there is none."""
+    if not shutil.which("redis-server"):
+        raise unittest.SkipTest("no redis-server")
+    port = free_port()
+    server = subprocess.Popen(["redis-server", "--port", str(port), "--save", "", "--dir", folder],
+                              stdout=subprocess.DEVNULL)
+    for _ in range(400):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    return server, port
