@@ -47,6 +47,9 @@ def main():
     names = commands()
     pages = sorted(os.listdir(f"{BUILD}/man"))
     assert pages == sorted(["larder.1"] + [f"larder-{n}.1" for n in names]), pages
+    for page in pages:  # they are this program's
+        with open(f"{BUILD}/man/{page}", encoding="utf-8") as f:
+            assert f.read() == out_of(LARDER, "--man", *page[:-2].split("-", 1)[1:]), page
     assert subprocess.run([LARDER, "--man", "tarin"], stderr=subprocess.DEVNULL).returncode == 2
     if not shutil.which("man"):
         print("no man here: pages are not rendered")
