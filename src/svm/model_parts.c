@@ -35,12 +35,15 @@ static int check_parts(const larder_svm_parts *p) {
                             (int)p->kernel);
     if (p->classes < 1 || p->classes > 65536 || p->degree < 0 || p->degree > 1000)
         return larder__fail(LARDER_E_ARGS, "1 to 65536 classes, a degree of 0 to 1000");
-    uint64_t sum = 0;
-    for (size_t c = 0; named && c < p->classes; c++)
+    uint64_t sum = 0, rows = p->vectors->rows;
+    bool each = true; /* none is more than all, or their sum might come round to be right */
+    for (size_t c = 0; named && c < p->classes; c++) {
         sum += p->class_vectors[c];
-    if (named && !p->one_vs_all && sum != p->vectors->rows)
-        return larder__fail(LARDER_E_ARGS, "%llu support vectors by class, %zu in all",
-                            (unsigned long long)sum, p->vectors->rows);
+        each = each && p->class_vectors[c] <= rows;
+    }
+    if (named && (!each || (!p->one_vs_all && sum != rows)))
+        return larder__fail(LARDER_E_ARGS, "%llu support vectors by class, %llu in all",
+                            (unsigned long long)sum, (unsigned long long)rows);
     return check_vectors(p);
 }
 

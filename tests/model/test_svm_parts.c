@@ -470,15 +470,96 @@ static void taken_apart(void **state) {
     check_ok(larder_svm_assemble(&again, &parts));
     assert_true(largest_difference(m, again, d) == 0);
     assert_non_null(again->prob_a);
-    const uint64_t counts[] = {parts.class_vectors[0], parts.class_vectors[1] + 1,
-                               parts.class_vectors[2]};
-    parts.class_vectors = counts;
-    larder_svm_model *wrong;
-    assert_int_equal(larder_svm_assemble(&wrong, &parts), LARDER_E_ARGS);
-    assert_null(wrong);
     larder_svm_data_close(&d);
     larder_svm_model_close(&m);
     larder_svm_model_close(&again);
+}
+
+static void refused(larder_svm_parts p, const char *why) {
+    larder_svm_model *m;
+    assert_int_equal(larder_svm_assemble(&m, &p), LARDER_E_ARGS);
+    assert_null(m);
+    if (!strstr(larder_errmsg(), why))
+        fail_msg("\"%s\" lacks \"%s\"", larder_errmsg(), why);
+}
+
+static larder_svm_data *vectors_of(uint32_t index, double value, size_t each) {
+    uint64_t start[] = {0, each, 2 * each};
+    uint32_t at[] = {index, index + 1, index, index + 1};
+    double values[] = {value, value, value, value}, label[2] = {0};
+    if (each == 1)
+        at[1] = index;
+    larder_svm_data *d;
+    larder_svm_matrix m = {.size = sizeof m,
+                           .rows = 2,
+                           .features = 3,
+                           .start = start,
+                           .index = at,
+                           .value = values,
+                           .label = label,
+                           .flags = LARDER_SVM_INDEX_ZERO};
+    check_ok(larder_svm_copy(&d, &m));
+    return d;
+}
+
+/* A pickle may say anything; what it says is looked at before a byte of it is used. */
+static void parts_that_do_not_fit(void **state) {
+    (void)state;
+    larder_svm_data *d = clouds(60, 4, 3, 10);
+    larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 2, 0.5);
+    conf.probability = true;
+    larder_svm_model *m;
+    check_ok(larder_svm_train(&m, d, &conf, NULL));
+    larder_svm_parts good = {.size = sizeof good}, p;
+    check_ok(larder_svm_disassemble(m, &good));
+    const uint64_t *c = good.class_vectors;
+    const uint64_t more[] = {c[0], c[1] + 1, c[2]}, round[] = {c[0], UINT64_MAX, c[1] + c[2] + 1},
+                   fewer[] = {0, 0, 0};
+#define WITHOUT(field, why) (p = good, p.field, refused(p, why))
+    WITHOUT(class_vectors = more, "support vectors by class");
+    WITHOUT(class_vectors = round, "support vectors by class");
+    WITHOUT(class_vectors = fewer, "support vectors by class");
+    WITHOUT(class_vectors = NULL, "a model wants");
+    WITHOUT(label = NULL, "a model wants");
+    WITHOUT(sigmoid_b = NULL, "a model wants");
+    WITHOUT(vectors = NULL, "a model wants");
+    WITHOUT(coef = NULL, "a model wants");
+    WITHOUT(rho = NULL, "a model wants");
+    WITHOUT(kernel = (larder_svm_kernel)9, "no kernel 9");
+    WITHOUT(task = (larder_svm_task)77, "no task 77");
+    WITHOUT(classes = 0, "1 to 65536 classes");
+    WITHOUT(classes = 70000, "1 to 65536 classes");
+    WITHOUT(degree = -1, "a degree of 0 to 1000");
+    WITHOUT(degree = 1001, "a degree of 0 to 1000");
+    p = good, p.one_vs_all = true;
+    p.class_vectors = round;
+    refused(p, "support vectors by class");
+#undef WITHOUT
+    /* Vectors of a kernel that is given are serial numbers. */
+    const double coef[2] = {1, -1}, rho[1] = {0};
+    p = (larder_svm_parts){.size = sizeof p,
+                           .task = LARDER_SVM_EPSILON_SVR,
+                           .kernel = LARDER_SVM_PRECOMPUTED,
+                           .classes = 2,
+                           .coef = coef,
+                           .rho = rho};
+    const struct {
+        uint32_t index;
+        double value;
+        size_t each;
+    } wrong[] = {{1, 3, 1}, {0, -1, 1}, {0, 1e12, 1}, {0, 3, 2}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        larder_svm_data *v = vectors_of(wrong[i].index, wrong[i].value, wrong[i].each);
+        p.vectors = v;
+        refused(p, "is not 0:serial alone");
+        larder_svm_data_close(&v);
+    }
+    larder_svm_data *v = vectors_of(0, 3, 1);
+    p.vectors = v, p.kernel = LARDER_SVM_RBF;
+    refused(p, "has an index 0");
+    larder_svm_data_close(&v);
+    larder_svm_data_close(&d);
+    larder_svm_model_close(&m);
 }
 
 /* ---- small parts ----------------------------------------------------------------------------- */
@@ -631,6 +712,7 @@ int main(void) {
         cmocka_unit_test(weights_are_repeats),
         cmocka_unit_test(classes_in_order),
         cmocka_unit_test(taken_apart),
+        cmocka_unit_test(parts_that_do_not_fit),
         cmocka_unit_test(samples_by_cell),
         cmocka_unit_test(first_candidates),
         cmocka_unit_test(shrunk_points),
