@@ -114,6 +114,30 @@ static const larder__figure_pair *figure(const larder__comparison *c, const char
     return NULL;
 }
 
+/* What is printed of it; a full disk is said. */
+static void printed(const larder__comparison *c, bool told) {
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    assert_non_null(f);
+    check_ok(larder__compare_text(f, c));
+    fclose(f);
+    assert_true((strstr(text, "Welch's t test") != NULL) == told);
+    assert_true((strstr(text, "nothing can be told") != NULL) == !told);
+    assert_true((strstr(text, " differs\n") != NULL) == told);
+    assert_true((strstr(text, " runs, seeds:") != NULL)); /* the second has several */
+    free(text);
+    int (*const ways[])(FILE *, const larder__comparison *) = {larder__compare_text,
+                                                               larder__compare_json};
+    for (int i = 0; i < 2; i++) {
+        f = fopen("/dev/full", "w");
+        assert_non_null(f);
+        setvbuf(f, NULL, _IONBF, 0);
+        assert_int_equal(ways[i](f, c), LARDER_E_IO);
+        fclose(f);
+    }
+}
+
 static void groups_and_verdicts(void **state) {
     (void)state;
     larder__run runs[2 * SEEDS];
@@ -135,12 +159,14 @@ static void groups_and_verdicts(void **state) {
         assert_int_equal(figure(&c, "accuracy")->beyond, far);
         assert_true(figure(&c, "storage_megabytes")->beyond);
         assert_false(figure(&c, "seconds")->beyond);
+        printed(&c, true);
         larder__seed_group single = g.at[0];
         single.count = 1;
         larder__compare(&c, &single, &g.at[1]);
         assert_false(c.told);
         for (size_t i = 0; i < c.figure_count; i++)
             assert_false(c.figures[i].beyond);
+        printed(&c, false);
         larder__groups_free(&g);
         free_runs(runs);
     }
