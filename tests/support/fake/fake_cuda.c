@@ -5,9 +5,9 @@
  * nothing is said. A test that opens this library can have any call fail: see `fake_cuda_calls`.
  * Signatures are those of src/gpu/gpu_calls.def. */
 #include "gpu/gpu.h"
+#include "pieces.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,36 +38,6 @@ static int bad(void) {
 #define MAY_FAIL                                                                                   \
     if (bad())                                                                                     \
     return LOST
-
-/* Memory stays known here: what a lost device has of larder's is not larder's to give back. */
-typedef struct piece {
-    struct piece *next, *before;
-    size_t bytes;
-    double aligned;
-} piece;
-static piece all = {&all, &all, 0, 0};
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void *take(size_t n) {
-    piece *p = calloc(1, sizeof *p + n);
-    if (!p)
-        return NULL;
-    pthread_mutex_lock(&lock);
-    p->next = all.next, p->before = &all, p->bytes = n;
-    all.next->before = p, all.next = p;
-    pthread_mutex_unlock(&lock);
-    return p + 1;
-}
-static int give(void *at) {
-    piece *p = at;
-    if (!p--)
-        return OK;
-    pthread_mutex_lock(&lock);
-    p->next->before = p->before, p->before->next = p->next;
-    pthread_mutex_unlock(&lock);
-    free(p);
-    return bad() ? LOST : OK;
-}
 
 int cuInit(unsigned flags) {
     (void)flags;
@@ -134,12 +104,12 @@ static void *host(larder__gpu_ptr at) {
     memcpy(&p, &at, sizeof p);
     return p;
 }
-int cuMemFree_v2(larder__gpu_ptr at) { return give(host(at)); }
+int cuMemFree_v2(larder__gpu_ptr at) { return give(host(at)), bad() ? LOST : OK; }
 int cuMemAllocHost_v2(void **out, size_t n) {
     MAY_FAIL;
     return (*out = take(n)) ? OK : NO_MEMORY;
 }
-int cuMemFreeHost(void *at) { return give(at); }
+int cuMemFreeHost(void *at) { return give(at), bad() ? LOST : OK; }
 int cuMemcpyHtoDAsync_v2(larder__gpu_ptr to, const void *from, size_t n, larder__gpu_stream s) {
     MAY_FAIL;
     (void)s;
@@ -165,7 +135,7 @@ int cuStreamCreateWithPriority(larder__gpu_stream *out, unsigned flags, int prio
     (void)flags, (void)priority;
     return (*out = something()) ? OK : NO_MEMORY;
 }
-int cuStreamDestroy_v2(larder__gpu_stream s) { return give(s); }
+int cuStreamDestroy_v2(larder__gpu_stream s) { return give(s), bad() ? LOST : OK; }
 int cuStreamSynchronize(larder__gpu_stream s) {
     MAY_FAIL;
     return (void)s, is("lost") ? LOST : OK;
@@ -175,7 +145,7 @@ int cuEventCreate(larder__gpu_event *out, unsigned flags) {
     (void)flags;
     return (*out = something()) ? OK : NO_MEMORY;
 }
-int cuEventDestroy_v2(larder__gpu_event e) { return give(e); }
+int cuEventDestroy_v2(larder__gpu_event e) { return give(e), bad() ? LOST : OK; }
 int cuEventRecord(larder__gpu_event e, larder__gpu_stream s) {
     MAY_FAIL;
     return (void)e, (void)s, OK;
@@ -189,7 +159,7 @@ int cuModuleLoadData(larder__gpu_module *out, const void *image) {
     (void)image;
     return is("old") ? OLD : (*out = something()) ? OK : NO_MEMORY;
 }
-int cuModuleUnload(larder__gpu_module m) { return give(m); }
+int cuModuleUnload(larder__gpu_module m) { return give(m), bad() ? LOST : OK; }
 static void *code_symbol(const char *name) {
     const char *path = getenv("FAKE_CUDA_CODE");
     void *lib = path ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;

@@ -3,6 +3,8 @@
  * "refuse" (every third file), "fail" (a batch with more than one file), "full" (no memory), "lies"
  * (of every other file it says another size).
  * Signatures are nvJPEG's, as src/gpu/gpu_jpeg.c has them. */
+#include "pieces.h"
+
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +30,8 @@ typedef struct parsed { /* of a stream */
     const unsigned char *bytes;
 } parsed;
 
-static int something(void **out) { return (*out = calloc(1, sizeof(parsed))) ? OK : NO_MEMORY; }
-static int nothing(void *at) { return free(at), OK; }
+static int something(void **out) { return (*out = take(sizeof(parsed))) ? OK : NO_MEMORY; }
+static int nothing(void *at) { return give(at), OK; }
 
 int nvjpegCreateEx(int backend, void *a, void *b, unsigned flags, void **out);
 int nvjpegCreateEx(int backend, void *a, void *b, unsigned flags, void **out) {
