@@ -68,7 +68,8 @@ static void add_row(larder__graph_batch *b, const larder_report *rep, size_t row
         b->bad++;
         return;
     }
-    float scale = normalise && square > 0 ? (float)(1 / sqrt(square)) : 1;
+    /* One that is all but zero has no direction, and 1 over its length might be no float. */
+    float scale = normalise && square > 1e-60 ? (float)(1 / sqrt(square)) : 1;
     float *to = b->x + b->rows.n * rep->dim;
     for (size_t k = 0; k < rep->dim; k++)
         to[k] = from[k] * scale;

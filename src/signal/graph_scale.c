@@ -138,7 +138,7 @@ static void round_row(const float *values, uint32_t dims, float low, float scale
                       uint8_t *codes, float *errors) {
     for (uint32_t i = 0; i < dims; i++) {
         float at = (values[i] - low) * scale;
-        float held = at < 0 ? 0 : at > top ? top : at;
+        float held = at > 0 ? at < top ? at : top : 0; /* of no number 0 too: states may lie */
         int32_t code = (int32_t)(held + 0.5f);
         float e = held - (float)code;
         errors[i] = e * e; /* what was cut off is no rounding error: it has a direction */

@@ -7,6 +7,7 @@
 #include "clusters.h"
 #include "graph_kit.h"
 #include "signal/graph_engine.h"
+#include "signal/graph_scale.h"
 
 #include <stdio.h>
 
@@ -82,6 +83,46 @@ static void odd_reports_say_nothing(void **state) {
     graph_kit_tell(&k, &huge);
     assert_int_equal(graph_kit_figure(&k, "graph_dropped"), 1);
     graph_kit_close(&k);
+}
+
+/* Rows that are all but zero (dead units) are that: no number comes of them that is none, and what
+ * is saved after them can be loaded. */
+static void rows_without_a_direction(void **state) {
+    (void)state;
+    graph_kit k, again;
+    graph_kit_open(&k, 10, "radius=0.5");
+    const uint64_t ids[] = {1, 2, 3, 4};
+    const int64_t labels[] = {0, 0, 0, 0};
+    const float x[] = {1e-40f, 0, 0, 1e-41f, 1e-20f, 0, 0, 7};
+    larder_report rep = {.n = 4, .dim = 2, .ids = ids, .labels = labels, .embeddings = x};
+    graph_kit_tell(&k, &rep);
+    assert_int_equal(graph_kit_figure(&k, "graph_bad_rows"), 0);
+    assert_int_equal(graph_kit_figure(&k, "graph_rows"), 4);
+    for (int i = 1; i <= 2; i++) /* the other one alone is near */
+        assert_true(fabs((double)k.scores[i] - log(1 / 1.0 + 1)) < 1e-6);
+    larder_writer w = {0};
+    k.s->save(k.st, &w);
+    check_ok(w.code);
+    graph_kit_open(&again, 10, "radius=0.5");
+    check_ok(graph_kit_restore(&again, w.bytes, w.size));
+    larder__writer_free(&w);
+    graph_kit_close(&again);
+    graph_kit_close(&k);
+}
+
+/* A scale that a state makes up, of nothing: every value has a code. */
+static void a_scale_of_nothing(void **state) {
+    (void)state;
+    const float values[] = {0, 1, -1, (float)NAN, (float)INFINITY, (float)-INFINITY, 1e-45f, 3e38f};
+    enum { DIMS = sizeof values / sizeof *values };
+    const larder__graph_scale scales[] = {{0}, {.low = (float)NAN, .step = 1}, {.step = 1e-30f}};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        uint8_t codes[DIMS];
+        int32_t row_const;
+        larder__graph_scale_code(&scales[i], values, DIMS, DIMS, codes, &row_const);
+        for (int d = 0; d < DIMS; d++)
+            assert_true(codes[d] == 0 || codes[d] == 255);
+    }
 }
 
 /* Of an id that stands in a batch twice the last row counts, and it is not its own neighbour. */
@@ -306,7 +347,8 @@ static void the_scale_follows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_reports_say_nothing), cmocka_unit_test(repeats_count_once),
+        cmocka_unit_test(odd_reports_say_nothing), cmocka_unit_test(rows_without_a_direction),
+        cmocka_unit_test(a_scale_of_nothing),      cmocka_unit_test(repeats_count_once),
         cmocka_unit_test(threads_change_nothing),  cmocka_unit_test(a_saved_run_goes_on),
         cmocka_unit_test(a_cut_state_is_refused),  cmocka_unit_test(survives_without_memory),
         cmocka_unit_test(results_are_checked),     cmocka_unit_test(auto_goes_by_cost),
