@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { COLUMNS_MAX = 64 };
+enum { COLUMNS_MAX = 64, LONG = 40 }; /* LONG: characters of a name that a page breaks */
 
 /* Bytes that continue a UTF-8 character take no room. */
 static int width_of(const char *s) {
@@ -126,7 +126,8 @@ void larder__table_html(FILE *to, const larder__table *t) {
         fputs("<tr>", to);
         for (size_t c = 0; c < t->columns; c++) {
             t->cell(t->arg, r, c, cell);
-            fputs(c ? "<td>" : "<th scope=\"row\">", to);
+            fputs(c ? "<td" : "<th scope=\"row\"", to);
+            fputs(c == 0 && width_of(cell) > LONG ? " class=\"long\">" : ">", to);
             if (c == 0 && t->coloured)
                 fprintf(to, "<i style=\"background:%s\"></i>", larder__chart_colour(r));
             larder__xml_text(to, cell);
