@@ -335,16 +335,16 @@ int larder__report_html(FILE *to, const char *title, const larder__run *runs, si
         rc = larder__report_pareto(to, &g);
     fputs("</div>\n", to);
     html_heading(to, g.several ? "Mean ± standard deviation over seeds" : "Figures");
-    larder__groups_table(to, &g, false, larder__table_html);
+    larder__groups_table(to, &g, false, 0, larder__table_html);
     fputs("<div class=\"charts\">\n", to);
     if (rc == 0)
         rc = html_charts(to, &g);
     fputs("</div>\n", to);
     html_heading(to, "Batches: waited for by training, and filled; milliseconds");
-    larder__groups_table(to, &g, true, larder__table_html);
+    larder__groups_table(to, &g, true, 0, larder__table_html);
     html_heading(to, "Every run");
     if (rc == 0)
-        rc = larder__runs_table(to, runs, count, larder__table_html);
+        rc = larder__runs_table(to, runs, count, 0, larder__table_html);
     html_machines(to, runs, count);
     fputs("</main>\n</body>\n</html>\n", to);
     larder__groups_free(&g);
