@@ -170,6 +170,9 @@ static void print_text(const options *o, const larder__tape *t, const larder__ad
         larder__ahead_print(ahead, &o->ahead, o->rate, a->memory);
     else
         larder__tape_print(t, &a->rates);
+    if (!o->price_text &&
+        (ahead ? larder__say_blink((double)t->job.payload, a->give) : larder__say_blink_of(t, a)))
+        return;
     printf("\nsuggested: --recipe %s --cache %s (%s); %s\n\n", a->best.recipe, a->best.cache,
            larder__print_bytes(a->best.cache_bytes, bytes), larder__verdict_name(a->verdict));
     for (size_t i = 0; i < a->reason_count; i++)
