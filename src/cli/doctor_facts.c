@@ -263,9 +263,8 @@ static void note(larder__facts *f, int rc) {
         snprintf(f->unmeasured, sizeof f->unmeasured, "%s", larder_errmsg());
 }
 
-static void measure(larder__facts *f, double seconds) {
+void larder__facts_measure(larder__facts *f, double seconds) {
     larder__disk_bench disk = {.read = (double)NAN, .random = (double)NAN};
-    f->decode = f->copy = f->disk_read = f->disk_random = (double)NAN;
     if (!(seconds > 0))
         return;
     note(f, larder__bench_decode(seconds * 0.4, &f->decode));
@@ -281,6 +280,7 @@ static void measure(larder__facts *f, double seconds) {
 
 int larder__facts_gather(larder__facts *f, const larder__checks *c) {
     *f = (larder__facts){0};
+    f->decode = f->copy = f->disk_read = f->disk_random = (double)NAN;
     char whole[PATH_MAX];
     const char *folder = c->folder ? c->folder : ".";
     int rc = look_at_place(&f->here, realpath(folder, whole) ? whole : folder);
@@ -293,6 +293,5 @@ int larder__facts_gather(larder__facts *f, const larder__checks *c) {
     if ((rc = look_at_redis(&f->redis, c->redis)) < 0)
         return rc;
     look_at_python(&f->python);
-    measure(f, c->seconds);
     return 0;
 }

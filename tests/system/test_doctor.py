@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,19 @@ class Doctor(Kit):
             self.assertIn(part, text)
         self.assertRegex(text, r"  variables .*LARDER_SEE")
         self.assertNotIn("measured\n", text)
+
+    def test_broken_off(self):
+        """Who does not wait for the measuring has what was found out before."""
+        p = subprocess.Popen([LARDER, "doctor", "--seconds", "600", "--folder", self.home], stdout=subprocess.PIPE, text=True,
+                             env=dict(os.environ, HOME=self.home, XDG_RUNTIME_DIR=""))
+        try:
+            wait_for(lambda: p.stdout.readline().startswith("  python "))
+            p.terminate()  # which is never ignored, as SIGINT may be
+            p.communicate(timeout=240)
+        finally:
+            p.kill()
+        self.assertEqual(p.returncode, -signal.SIGTERM)
+        self.assertEqual(os.listdir(self.home), [], "nothing is left")
 
     def test_a_made_gpu(self):
         folders = [os.path.join(BUILD, "fake", n) for n in ("cuda", "nvrtc")]
