@@ -10,6 +10,7 @@
 #include "cli/stoppable.h"
 #include "cli/suggest_ahead.h"
 #include "cli/tape_show.h"
+#include "report/record.h"
 #include "sim/advice.h"
 #include "sim/price.h"
 
@@ -310,6 +311,11 @@ static int suggest_ahead(const options *o, larder__stop *stop, larder__advice_co
 static int suggest_other(const options *o, larder__stop *stop, larder__advice_conf *conf) {
     struct stat st;
     char why[400];
+    if (larder__run_there(o->path))
+        return larder__fail(LARDER_E_ARGS,
+                            "%s is a run, of which larder report tells; advice is about a data "
+                            "set, or a job that larder train --record FILE has recorded",
+                            o->path);
     int rc = suggest_ahead(o, stop, conf);
     if (rc >= 0 || rc == LARDER_E_CANCELLED || stat(o->path, &st) != 0 || !S_ISREG(st.st_mode))
         return rc;
