@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -283,6 +284,11 @@ int larder__facts_gather(larder__facts *f, const larder__checks *c) {
     f->decode = f->copy = f->disk_read = f->disk_random = (double)NAN;
     char whole[PATH_MAX];
     const char *folder = c->folder ? c->folder : ".";
+    struct stat st;
+    if (stat(folder, &st) != 0)
+        return larder__fail(larder__code_of_errno(errno), "%s: %s", folder, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return larder__fail(LARDER_E_ARGS, "%s is no folder", folder);
     int rc = look_at_place(&f->here, realpath(folder, whole) ? whole : folder);
     if (rc < 0)
         return rc;

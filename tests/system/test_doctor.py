@@ -120,6 +120,9 @@ class Doctor(Kit):
     def test_what_makes_no_sense(self):
         self.run_larder("doctor", "--seconds", "-1", code=2)
         self.run_larder("doctor", "--redis", "nonsense", "--seconds", "0", code=2)
+        # Another folder than the one that was meant is not looked at instead.
+        self.assertIn("/typo: No such file", self.run_larder("doctor", "--folder", self.home + "/typo", code=1).stderr)
+        self.assertIn("is no folder", self.run_larder("doctor", "--folder", LARDER, code=2).stderr)
 
 
 class Schema(Kit):
