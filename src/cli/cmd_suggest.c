@@ -295,10 +295,11 @@ static int suggest_ahead(const options *o, larder__stop *stop, larder__advice_co
         larder__ahead_print(&ahead, &o->ahead, 0, conf->memory);
         return larder__ahead_print_rates(&ahead, &o->ahead, conf);
     }
-    if ((rc = larder__ahead_advise(&ahead, &o->ahead, o->rate, MANY, conf, &t, &a)) < 0)
-        return rc;
+    rc = larder__ahead_advise(&ahead, &o->ahead, o->rate, MANY, conf, &t, &a);
     if (conf->progress)
         fprintf(stderr, "\r\033[K");
+    if (rc < 0)
+        return rc;
     if (o->json)
         print_json(o, &t, &a, &ahead);
     else

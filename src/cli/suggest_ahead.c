@@ -146,15 +146,15 @@ bool larder__say_blink(double bytes, double bytes_per_second) {
 bool larder__say_blink_of(const larder__tape *t, const larder__advice *a) {
     double epochs = t->epoch_count ? (double)t->epoch_count : 1;
     double seconds = a->rates.seconds / epochs, starved = a->rates.starved / epochs;
-    if (a->verdict == LARDER__VERDICT_ELSEWHERE || a->verdict == LARDER__VERDICT_LATE)
-        return false; /* it has more to hear */
-    if (!(seconds < blink))
-        return starved < blink && larder__say_blink((double)t->job.payload, a->give);
-    printf(
-        "\nan epoch took %.2g s in all, and %.2g s of it storage was waited for: nothing is to be "
-        "gained by reading less\n",
-        seconds, starved);
-    return true;
+    if (seconds < blink) {
+        printf("\nan epoch took %.2g s in all, and %.2g s of it storage was waited for: nothing is "
+               "to be gained\n",
+               seconds, starved);
+        return true;
+    }
+    /* What waited for decoding, or for late answers, has more to hear. */
+    return a->verdict != LARDER__VERDICT_ELSEWHERE && a->verdict != LARDER__VERDICT_LATE &&
+           starved < blink && larder__say_blink((double)t->job.payload, a->give);
 }
 
 static void print_rate(const larder__ahead *a, double rate, const larder__advice *v) {

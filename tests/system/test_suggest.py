@@ -72,7 +72,7 @@ class Suggest(unittest.TestCase):
             took = json.loads(subprocess.run([LARDER, "report", tape, "--json"], check=True, capture_output=True).stdout)
             if took["seconds"]["mean"] < 0.1:  # of both epochs, unless this machine is very busy
                 self.assertRegex(suggest(tape).stdout,
-                                 r"\nan epoch took \S+ s in all, .*: nothing is to be gained by reading less\n$")
+                                 r"\nan epoch took \S+ s in all, .*: nothing is to be gained\n$")
         # Money is asked for by the request, and programs get all figures.
         self.assertIn("of the run", suggest(tiny, "--rate", "500", "--price", "s3", "--seconds", "0.3", "--quiet").stdout)
         got = json.loads(suggest(tiny, "--rate", "500", "--seconds", "0.3", "--json").stdout)
