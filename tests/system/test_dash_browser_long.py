@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import browser_kit  # noqa: E402
