@@ -99,9 +99,9 @@ static int look_at_place(larder__place *p, const char *path) {
     snprintf(p->path, sizeof p->path, "%s", path);
     while (statvfs(p->path, &v) != 0) {
         char *slash = strrchr(p->path, '/');
-        if (errno != ENOENT || !slash || slash == p->path)
+        if (errno != ENOENT || !slash || !p->path[1])
             return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
-        *slash = '\0';
+        slash[slash == p->path] = '\0'; /* the last one that is left is the root */
     }
     p->free_bytes = (uint64_t)v.f_bavail * v.f_frsize;
     p->all_bytes = (uint64_t)v.f_blocks * v.f_frsize;

@@ -57,6 +57,11 @@ class Doctor(Kit):
         self.assertRegex(text, r"  variables .*LARDER_SEE")
         self.assertNotIn("measured\n", text)
 
+    def test_no_home(self):
+        """Where indexes would be kept is said, also where none of it is there yet."""
+        got = json.loads(self.run_larder("doctor", "--seconds", "0", "--json", LARDER_CACHE_DIR="/nonexistent/x").stdout)
+        self.assertEqual(got["machine"]["indexes"]["path"], "/")
+
     def test_broken_off(self):
         """Who does not wait for the measuring has what was found out before."""
         p = subprocess.Popen([LARDER, "doctor", "--seconds", "600", "--folder", self.home], stdout=subprocess.PIPE, text=True,
