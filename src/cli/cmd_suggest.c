@@ -339,6 +339,11 @@ static int suggest(void *arg, larder__stop *stop) {
         return larder__fail_in(rc, "--memory");
     if (!larder__tape_probe(o->path))
         return suggest_other(o, stop, &conf);
+    if (!isnan(o->rate))
+        return larder__fail(LARDER_E_ARGS,
+                            "--rate and --step are for a data set; %s has the speed of the job "
+                            "that was recorded",
+                            o->path);
     if ((rc = larder__tape_read(&t, o->path)) < 0)
         return rc;
     if (t.torn[0])
