@@ -156,7 +156,7 @@ $(CORE_DIR)/shells_files.c: $(CORE_DIR)/embed $(CORE_SHELLS)
 	@$< $@ cli/shells $(CORE_SHELLS)
 
 $(CORE_DIR)/%_files.o: $(CORE_DIR)/%_files.c
-	@$(CC) -std=gnu17 -Iinclude -Isrc $(CORE_CFLAGS) -c -o $@ $<
+	@$(CC) -std=gnu17 -Iinclude -Isrc $(CORE_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(CORE_DIR)/%.o: src/%.c
 	@echo "cc $<"

@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
     fprintf(to, "/* Made by tools/embed.c. */\n#include \"%s.h\"\n", argv[2]);
     for (int i = 3; i < argc; i++)
         bad |= put_file(to, argv[i], i);
-    fprintf(to, "\nconst larder__%s_file larder__%s_files[] = {\n", base(argv[2]), base(argv[2]));
+    fprintf(to, "\nconst larder__carried larder__%s_files[] = {\n", base(argv[2]));
     for (int i = 3; i < argc; i++)
         fprintf(to, "    {\"%s\", file%d, sizeof file%d - 1},\n", base(argv[i]), i, i);
     fprintf(to, "    {NULL, NULL, 0}};\n");

@@ -63,7 +63,7 @@ def run(*command: str) -> str:
     return done.stdout.decode()
 
 
-def train(data: str, out: Path, epochs: int, speed: str, seeds: int) -> List[str]:
+def train(data: str, out: Path, epochs: int, speed: str, seeds: int, more: List[str]) -> List[str]:
     """Folders of the runs. Ctrl-C ends it with those that are done."""
     folders: List[str] = []
     try:
@@ -73,7 +73,7 @@ def train(data: str, out: Path, epochs: int, speed: str, seeds: int) -> List[str
                 print(f" {name} …", end="", flush=True)
                 folder = str(out / f"{name}-{seed}")
                 run(program(), "train", data, "--recipe", recipe, "--cache", cache, "--epochs", str(epochs), "--seed",
-                    str(seed), "--slow", f"bandwidth={speed}", "--name", name, "--out", folder, "--quiet")
+                    str(seed), "--slow", f"bandwidth={speed}", "--name", name, "--out", folder, "--quiet", *more)
                 folders.append(folder)
             print(flush=True)
     except KeyboardInterrupt:
@@ -114,6 +114,7 @@ def compare(argv: Optional[List[str]]) -> int:
     parser.add_argument("--quick", action="store_true", help="made-up pictures, few of them: a matter of seconds")
     parser.add_argument("--seeds", type=positive, default=3, help="runs of each, for the spread (3)")
     parser.add_argument("--epochs", type=positive, help="of each run (6; with --quick 2)")
+    parser.add_argument("--test", metavar="DATA", help="the test part, where data does not say; none: without accuracy")
     parser.add_argument("--slow", metavar="SPEED", help="of the storage, as 16MiB a second")
     given = parser.parse_args(argv)
     epochs = given.epochs or (2 if given.quick else 6)
@@ -128,7 +129,7 @@ def compare(argv: Optional[List[str]]) -> int:
         told = "made-up pictures" if data.startswith(folder) else data
         print(f"larder demo: {told}, {epochs} {'epochs' if epochs > 1 else 'epoch'},\n"
               f"  storage of {speed}/s, a cache of 20 % of the data")
-        folders = train(data, Path(folder), epochs, speed, given.seeds)
+        folders = train(data, Path(folder), epochs, speed, given.seeds, ["--test", given.test] if given.test else [])
         if not folders:
             return 130
         print("\n" + run(program(), "report", "--short", *folders) + WHAT + "\n\n" + what_next())

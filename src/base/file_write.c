@@ -125,7 +125,7 @@ int larder__fresh_open(larder__fresh *f, const char *path) {
         close(fd);
     if (f->to)
         return 0;
-    int rc = larder__fail_errno(path, "cannot be written");
+    int rc = larder__fail_errno(*path ? path : "\"\"", "cannot be written");
     if (f->beside[0])
         unlinkat(f->folder, f->beside, 0);
     if (f->folder >= 0)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static int print_script(const char *shell) {
-    for (const larder__shells_file *f = larder__shells_files; f->name; f++)
+    for (const larder__carried *f = larder__shells_files; f->name; f++)
         if (strcmp(strchr(f->name, '.') + 1, shell) == 0) {
             fwrite(f->bytes, 1, f->size, stdout);
             return 0;

@@ -16,13 +16,14 @@
 
 typedef struct options {
     larder__checks checks;
+    double seconds; /* for measuring */
     bool json;
 } options;
 
 static int parse(options *o, int argc, char **argv) {
-    *o = (options){.checks = {.seconds = 3}};
+    *o = (options){.seconds = 3};
     const larder__option table[] = {
-        {"seconds", LARDER__REAL, &o->checks.seconds, "S", "for measuring; 0: none (3)"},
+        {"seconds", LARDER__REAL, &o->seconds, "S", "for measuring; 0: none (3)"},
         {"folder", LARDER__TEXT, &o->checks.folder, "DIR", "whose disk is meant (this one)"},
         {"redis", LARDER__TEXT, &o->checks.redis, "ADDRESS",
          "to try, as redis://host (redis://127.0.0.1)"},
@@ -37,7 +38,7 @@ static int parse(options *o, int argc, char **argv) {
         "  larder doctor\n  larder doctor --folder /mnt/data --json", table};
     size_t words;
     int rc = larder__options_parse(&command, argc, argv, NULL, 0, &words);
-    if (rc == 0 && !(o->checks.seconds >= 0 && o->checks.seconds <= 600))
+    if (rc == 0 && !(o->seconds >= 0 && o->seconds <= 600))
         rc = larder__wrong_usage("doctor", "--seconds is 0 to 600");
     return rc;
 }
@@ -68,7 +69,9 @@ static void print_variables(void) {
         printf("\n");
 }
 
+/* What need not be measured is there at once, and stays there if measuring is broken off. */
 static void print_machine(const larder__facts *f) {
+    printf("larder %s\n  %-10s %s\n", larder_version(), "parts", larder_features());
     printf("machine\n  %-10s %s\n", "is", f->host);
     if (isfinite(f->load))
         printf("  %-10s %.1f on %u cores\n", "load", f->load, f->machine_cores);
@@ -82,6 +85,7 @@ static void print_machine(const larder__facts *f) {
     print_fact("redis", &f->redis, "none: ");
     print_fact("python", &f->python, "no: ");
     print_variables();
+    fflush(stdout);
 }
 
 static void print_measured(const larder__facts *f) {
@@ -101,8 +105,6 @@ static void print_measured(const larder__facts *f) {
 }
 
 static void print_text(const larder__facts *f, const larder__slow *slow) {
-    printf("larder %s\n  %-10s %s\n", larder_version(), "parts", larder_features());
-    print_machine(f);
     if (isfinite(f->copy) || f->unmeasured[0])
         print_measured(f);
     printf("slow here\n");
@@ -190,6 +192,9 @@ int larder__cmd_doctor(int argc, char **argv) {
     if (rc != 0)
         return rc > 0 ? 0 : 2;
     if ((rc = larder__facts_gather(&facts, &o.checks)) == 0) {
+        if (!o.json)
+            print_machine(&facts);
+        larder__facts_measure(&facts, o.seconds);
         larder__facts_judge(&slow, &facts, larder_features());
         if (o.json)
             print_json(&facts, &slow);

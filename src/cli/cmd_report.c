@@ -8,12 +8,14 @@
 
 #include <larder/larder.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 enum { FOLDERS_MAX = 256 };
 
 typedef struct options {
     const char *output, *title, *md, *svg;
-    bool json, brief;
+    bool json, brief, wide;
     const char *folders[FOLDERS_MAX];
     size_t count;
 } options;
@@ -28,6 +30,8 @@ static int read_options(options *o, int argc, char **argv) {
         {"svg", LARDER__TEXT, &o->svg, "FILE", "write the picture alone: accuracy against bytes"},
         {"short", LARDER__FLAG, &o->brief, NULL,
          "the figures that matter, in 80 columns; of --md too"},
+        {"wide", LARDER__FLAG, &o->wide, NULL,
+         "all columns, however narrow the terminal is (in a pipe they are there anyway)"},
         {"json", LARDER__FLAG, &o->json, NULL, "a line a group of seeds instead of the table"},
         {"title", LARDER__TEXT, &o->title, "TEXT", "its heading (larder)"},
         {0}};
@@ -85,6 +89,12 @@ static int put(const char *path, const page *p, int (*write)(FILE *, const page 
     return rc;
 }
 
+/* 0: standard output is no terminal, or one that does not say. */
+static size_t terminal_columns(void) {
+    struct winsize w = {0};
+    return isatty(1) && ioctl(1, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
+}
+
 static int report(const options *o) {
     size_t count = o->count;
     larder__run *runs = larder__calloc(count, sizeof *runs);
@@ -94,9 +104,10 @@ static int report(const options *o) {
     if (rc == 0)
         rc = larder__runs_check(runs, count);
     if (rc == 0)
-        rc = o->json    ? larder__report_json(stdout, runs, count)
-             : o->brief ? larder__report_short(stdout, runs, count, larder__table_text)
-                        : larder__report_text(stdout, runs, count);
+        rc = o->json ? larder__report_json(stdout, runs, count)
+             : o->brief
+                 ? larder__report_short(stdout, runs, count, larder__table_text)
+                 : larder__report_text(stdout, runs, count, o->wide ? 0 : terminal_columns());
     page p = {o, runs, count};
     if (rc == 0)
         rc = put(o->output, &p, write_html);

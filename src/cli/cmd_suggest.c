@@ -10,6 +10,7 @@
 #include "cli/stoppable.h"
 #include "cli/suggest_ahead.h"
 #include "cli/tape_show.h"
+#include "report/record.h"
 #include "sim/advice.h"
 #include "sim/price.h"
 
@@ -170,6 +171,9 @@ static void print_text(const options *o, const larder__tape *t, const larder__ad
         larder__ahead_print(ahead, &o->ahead, o->rate, a->memory);
     else
         larder__tape_print(t, &a->rates);
+    if (!o->price_text &&
+        (ahead ? larder__say_blink((double)t->job.payload, a->give) : larder__say_blink_of(t, a)))
+        return;
     printf("\nsuggested: --recipe %s --cache %s (%s); %s\n\n", a->best.recipe, a->best.cache,
            larder__print_bytes(a->best.cache_bytes, bytes), larder__verdict_name(a->verdict));
     for (size_t i = 0; i < a->reason_count; i++)
@@ -291,10 +295,11 @@ static int suggest_ahead(const options *o, larder__stop *stop, larder__advice_co
         larder__ahead_print(&ahead, &o->ahead, 0, conf->memory);
         return larder__ahead_print_rates(&ahead, &o->ahead, conf);
     }
-    if ((rc = larder__ahead_advise(&ahead, &o->ahead, o->rate, MANY, conf, &t, &a)) < 0)
-        return rc;
+    rc = larder__ahead_advise(&ahead, &o->ahead, o->rate, MANY, conf, &t, &a);
     if (conf->progress)
         fprintf(stderr, "\r\033[K");
+    if (rc < 0)
+        return rc;
     if (o->json)
         print_json(o, &t, &a, &ahead);
     else
@@ -307,6 +312,11 @@ static int suggest_ahead(const options *o, larder__stop *stop, larder__advice_co
 static int suggest_other(const options *o, larder__stop *stop, larder__advice_conf *conf) {
     struct stat st;
     char why[400];
+    if (larder__run_there(o->path))
+        return larder__fail(LARDER_E_ARGS,
+                            "%s is a run, of which larder report tells; advice is about a data "
+                            "set, or a job that larder train --record FILE has recorded",
+                            o->path);
     int rc = suggest_ahead(o, stop, conf);
     if (rc >= 0 || rc == LARDER_E_CANCELLED || stat(o->path, &st) != 0 || !S_ISREG(st.st_mode))
         return rc;
@@ -329,6 +339,11 @@ static int suggest(void *arg, larder__stop *stop) {
         return larder__fail_in(rc, "--memory");
     if (!larder__tape_probe(o->path))
         return suggest_other(o, stop, &conf);
+    if (!isnan(o->rate))
+        return larder__fail(LARDER_E_ARGS,
+                            "--rate and --step are for a data set; %s has the speed of the job "
+                            "that was recorded",
+                            o->path);
     if ((rc = larder__tape_read(&t, o->path)) < 0)
         return rc;
     if (t.torn[0])

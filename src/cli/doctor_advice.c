@@ -45,10 +45,8 @@ static void judge_processor(larder__slow *s, const larder__facts *f) {
         say(s, "this process may use %u of %u cores (cgroup or affinity): loaders start %u threads",
             f->cores, f->machine_cores, f->cores);
     if (isfinite(f->load) && f->load > 1.5 * f->machine_cores)
-        say(s,
-            "%.1f processes want %u cores: others are at work here, and what was measured is "
-            "too low",
-            f->load, f->machine_cores);
+        say(s, "%.1f processes want %u cores: others are at work here%s", f->load, f->machine_cores,
+            isfinite(f->copy) ? ", and what was measured is too low" : "");
     if (!f->wide)
         say(s, "the processor has no AVX2: resizing, colours and SVM run their plain code");
 }

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -98,9 +99,9 @@ static int look_at_place(larder__place *p, const char *path) {
     snprintf(p->path, sizeof p->path, "%s", path);
     while (statvfs(p->path, &v) != 0) {
         char *slash = strrchr(p->path, '/');
-        if (errno != ENOENT || !slash || slash == p->path)
+        if (errno != ENOENT || !slash || !p->path[1])
             return larder__fail(larder__code_of_errno(errno), "%s: %s", path, strerror(errno));
-        *slash = '\0';
+        slash[slash == p->path] = '\0'; /* the last one that is left is the root */
     }
     p->free_bytes = (uint64_t)v.f_bavail * v.f_frsize;
     p->all_bytes = (uint64_t)v.f_blocks * v.f_frsize;
@@ -263,9 +264,8 @@ static void note(larder__facts *f, int rc) {
         snprintf(f->unmeasured, sizeof f->unmeasured, "%s", larder_errmsg());
 }
 
-static void measure(larder__facts *f, double seconds) {
+void larder__facts_measure(larder__facts *f, double seconds) {
     larder__disk_bench disk = {.read = (double)NAN, .random = (double)NAN};
-    f->decode = f->copy = f->disk_read = f->disk_random = (double)NAN;
     if (!(seconds > 0))
         return;
     note(f, larder__bench_decode(seconds * 0.4, &f->decode));
@@ -281,8 +281,14 @@ static void measure(larder__facts *f, double seconds) {
 
 int larder__facts_gather(larder__facts *f, const larder__checks *c) {
     *f = (larder__facts){0};
+    f->decode = f->copy = f->disk_read = f->disk_random = (double)NAN;
     char whole[PATH_MAX];
     const char *folder = c->folder ? c->folder : ".";
+    struct stat st;
+    if (stat(folder, &st) != 0)
+        return larder__fail(larder__code_of_errno(errno), "%s: %s", folder, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return larder__fail(LARDER_E_ARGS, "%s is no folder", folder);
     int rc = look_at_place(&f->here, realpath(folder, whole) ? whole : folder);
     if (rc < 0)
         return rc;
@@ -293,6 +299,5 @@ int larder__facts_gather(larder__facts *f, const larder__checks *c) {
     if ((rc = look_at_redis(&f->redis, c->redis)) < 0)
         return rc;
     look_at_python(&f->python);
-    measure(f, c->seconds);
     return 0;
 }

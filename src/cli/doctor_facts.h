@@ -37,7 +37,6 @@ typedef struct larder__facts {
 } larder__facts;
 
 typedef struct larder__checks {
-    double seconds;     /* for measuring; 0: nothing is measured */
     const char *redis;  /* an address to try; NULL: this machine's usual one */
     const char *folder; /* whose disk is meant; NULL: where this runs */
 } larder__checks;
@@ -46,6 +45,8 @@ extern const char *const larder__cuda_names[LARDER__CUDA_PARTS];
 
 /* E_ARGS for a folder or address that makes no sense; what is not there is a fact. */
 int larder__facts_gather(larder__facts *, const larder__checks *);
+/* Adds what is measured, for so many seconds; 0: nothing is. */
+void larder__facts_measure(larder__facts *, double seconds);
 
 typedef struct larder__slow {
     char lines[LARDER__ADVICE_LINES][LARDER__WHY];

@@ -28,6 +28,7 @@ static int help(FILE *to) {
         "\n"
         "a first look, without any data:\n"
         "  larder sim --recipe lru,minio,quiver --n 50000 --epochs 5 --cache 20%%\n"
+        "  python3 -m larder demo       (in Python's package: a network through three caches)\n"
         "your own data, as larder sees it:\n"
         "  larder ls photos/            (a folder per class, tar shards, CIFAR, MNIST files)\n"
         "train a small network through a cache, on storage made slow:\n"
@@ -54,6 +55,10 @@ static const larder__entry *find_command(const char *word) {
     const larder__entry *e = larder__command_named(word);
     if (e)
         return e;
+    if (strcmp(word, "demo") == 0) {
+        fprintf(stderr, "larder: the demo is in Python's package: python3 -m larder demo\n");
+        return NULL;
+    }
     larder__near near;
     larder__near_begin(&near, word, strlen(word));
     for (size_t i = 0; (e = larder__command_nth(i)); i++)

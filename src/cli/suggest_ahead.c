@@ -130,6 +130,33 @@ void larder__ahead_print(const larder__ahead *a, const larder__ahead_conf *c, do
         print_split(a, rate, memory);
 }
 
+static const double blink = 0.1; /* seconds: less is not worth a table */
+
+bool larder__say_blink(double bytes, double bytes_per_second) {
+    double seconds = bytes / bytes_per_second;
+    char all[32], give[32];
+    if (!(seconds < blink))
+        return false;
+    printf(
+        "\nstorage takes %.2g s an epoch (%s at %s/s): nothing is to be gained by reading less\n",
+        seconds, larder__print_bytes(bytes, all), larder__print_bytes(bytes_per_second, give));
+    return true;
+}
+
+bool larder__say_blink_of(const larder__tape *t, const larder__advice *a) {
+    double epochs = t->epoch_count ? (double)t->epoch_count : 1;
+    double seconds = a->rates.seconds / epochs, starved = a->rates.starved / epochs;
+    if (seconds < blink) {
+        printf("\nan epoch took %.2g s in all, and %.2g s of it storage was waited for: nothing is "
+               "to be gained\n",
+               seconds, starved);
+        return true;
+    }
+    /* What waited for decoding, or for late answers, has more to hear. */
+    return a->verdict != LARDER__VERDICT_ELSEWHERE && a->verdict != LARDER__VERDICT_LATE &&
+           starved < blink && larder__say_blink((double)t->job.payload, a->give);
+}
+
 static void print_rate(const larder__ahead *a, double rate, const larder__advice *v) {
     char bytes[32];
     printf("%9.0f  %9.2f %7.0f%%   %-8s %6s %10s %9.2f %7.0f%% %8.1f%% %s\n", rate, v->now.seconds,
@@ -142,6 +169,8 @@ int larder__ahead_print_rates(const larder__ahead *a, const larder__ahead_conf *
                               const larder__advice_conf *given) {
     static const double rates[] = {100, 300, 1000, 3000, 10000, 30000, 100000};
     enum { FEW = 20000 };
+    if (larder__say_blink((double)a->profile.bytes, a->storage))
+        return 0;
     printf(
         "\nHow fast is training? --rate IMAGES/S, or --step MS --batch N, gives the whole answer. "
         "For some:\n\n%9s  %19s   %s\n%9s  %9s %8s   %-8s %6s %10s %9s %8s %9s %s\n",

@@ -30,6 +30,10 @@ int larder__ahead_advise(const larder__ahead *, const larder__ahead_conf *, doub
 /* What was measured, in words, and what of it holds training up; rate 0: not said. */
 void larder__ahead_print(const larder__ahead *, const larder__ahead_conf *, double rate,
                          uint64_t memory);
+/* Storage takes no time worth a table: says so, with what was measured. */
+bool larder__say_blink(double bytes, double bytes_per_second);
+/* The same of a job that was recorded. */
+bool larder__say_blink_of(const larder__tape *, const larder__advice *);
 /* Where no rate was said: a line each of several. */
 int larder__ahead_print_rates(const larder__ahead *, const larder__ahead_conf *,
                               const larder__advice_conf *);

@@ -1,16 +1,9 @@
-/* The files of src/gpu/code/, as they are in the tree: the build turns them into C
- * (tools/embed.c). */
+/* The files of src/gpu/code/, as they are in the tree. */
 #ifndef LARDER_GPU_CODE_H
 #define LARDER_GPU_CODE_H
 
-#include <stddef.h>
+#include "base/carried.h"
 
-typedef struct larder__code_file {
-    const char *name; /* "rows.cu" */
-    const unsigned char *bytes;
-    size_t size;
-} larder__code_file;
-
-extern const larder__code_file larder__code_files[]; /* ends with a NULL name */
+extern const larder__carried larder__code_files[];
 
 #endif

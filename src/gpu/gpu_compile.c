@@ -31,7 +31,7 @@ enum { OPTIONS = 16 };
 typedef struct work { /* one file to be compiled */
     larder__gpu *g;
     compiler with;
-    const larder__code_file *file;
+    const larder__carried *file;
     char arch[40];
     const char *option[OPTIONS];
     int options;

@@ -33,6 +33,7 @@ int larder__report_pareto(FILE *to, const larder__seed_groups *g) {
                        .title = "Accuracy against bytes read: up and to the left is better",
                        .x_label = "MB read from storage in the whole run",
                        .y_label = "test accuracy, %",
+                       .y_most = 100,
                        .series = series,
                        .count = g->count};
     if (rc == 0)
@@ -75,21 +76,23 @@ AXIS_OF(plan_augmented)
 typedef struct line_chart {
     const char *title, *x_label, *y_label;
     axis_fn *x, *y;
+    double most; /* of y; 0: it has none */
 } line_chart;
 
 static const line_chart over_time = {"Accuracy over time", "seconds of training",
-                                     "test accuracy, %", axis_seconds, axis_accuracy};
+                                     "test accuracy, %",   axis_seconds,
+                                     axis_accuracy,        100};
 
 static const line_chart all_have[] = {
     {"Accuracy over bytes read", "MB read from storage", "test accuracy, %", axis_megabytes,
-     axis_accuracy},
-    {"Storage read so far", "epoch", "MB read from storage", axis_epoch, axis_megabytes},
-    {"Hits of each epoch", "epoch", "% of samples served", axis_epoch, axis_hits},
+     axis_accuracy, 100},
+    {"Storage read so far", "epoch", "MB read from storage", axis_epoch, axis_megabytes, 0},
+    {"Hits of each epoch", "epoch", "% of samples served", axis_epoch, axis_hits, 100},
 };
 
 /* Figures that only some recipes have, in the order of their causes. */
 #define OWN(title, y_label, y)                                                                     \
-    { title, "epoch", y_label, axis_epoch, y }
+    { title, "epoch", y_label, axis_epoch, y, 0 }
 static const line_chart some_have[] = {
     OWN("Reuse", "h, share of a batch drawn from memory", axis_h),
     OWN("Loss of fresh samples", "mean, before training on them", axis_fresh_loss),
@@ -165,6 +168,7 @@ static int html_lines(FILE *to, const line_chart *c, const larder__seed_groups *
                            .title = c->title,
                            .x_label = c->x_label,
                            .y_label = c->y_label,
+                           .y_most = c->most,
                            .series = series,
                            .count = g->count};
     if (rc == 0)
@@ -240,8 +244,8 @@ static const char style[] =
     "th, td { padding: 6px 8px; text-align: right; font-size: 13px; border-bottom: 1px solid "
     "var(--line); "
     "white-space: nowrap }\n"
-    "tr > :first-child { text-align: left } tbody tr:last-child > * { border-bottom: 0 } thead th "
-    "{ "
+    "tr > :first-child { text-align: left } tbody tr:last-child > * { border-bottom: 0 }\n"
+    "tbody .long { white-space: normal; overflow-wrap: anywhere; min-width: 260px } thead th { "
     "color: var(--soft); font-weight: 600 }\n"
     "i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 8px "
     "}\n";
@@ -331,16 +335,16 @@ int larder__report_html(FILE *to, const char *title, const larder__run *runs, si
         rc = larder__report_pareto(to, &g);
     fputs("</div>\n", to);
     html_heading(to, g.several ? "Mean ± standard deviation over seeds" : "Figures");
-    larder__groups_table(to, &g, false, larder__table_html);
+    larder__groups_table(to, &g, false, 0, larder__table_html);
     fputs("<div class=\"charts\">\n", to);
     if (rc == 0)
         rc = html_charts(to, &g);
     fputs("</div>\n", to);
     html_heading(to, "Batches: waited for by training, and filled; milliseconds");
-    larder__groups_table(to, &g, true, larder__table_html);
+    larder__groups_table(to, &g, true, 0, larder__table_html);
     html_heading(to, "Every run");
     if (rc == 0)
-        rc = larder__runs_table(to, runs, count, larder__table_html);
+        rc = larder__runs_table(to, runs, count, 0, larder__table_html);
     html_machines(to, runs, count);
     fputs("</main>\n</body>\n</html>\n", to);
     larder__groups_free(&g);

@@ -9,12 +9,14 @@
 #include "report/tape_run.h"
 #include "tape/tape.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LINE_MAX_BYTES = 16384, EPOCHS_MAX = 1000000, PATH_BYTES = 4096 };
 
@@ -169,6 +171,23 @@ static int read_meta(larder__run *run, FILE *f, const char *path) {
     return rc < 0 ? rc : larder__meta_parse(&run->meta, line, path);
 }
 
+bool larder__run_there(const char *folder) {
+    char path[PATH_BYTES];
+    return path_in(path, folder, "meta.json") == 0 && access(path, F_OK) == 0;
+}
+
+static bool holds_runs(const char *folder) {
+    char path[PATH_BYTES];
+    bool found = false;
+    DIR *d = opendir(folder);
+    for (const struct dirent *e; d && !found && (e = readdir(d));)
+        found =
+            e->d_name[0] != '.' && path_in(path, folder, e->d_name) == 0 && larder__run_there(path);
+    if (d)
+        closedir(d);
+    return found;
+}
+
 static int read_file(larder__run *run, const char *folder, const char *name,
                      int (*reader)(larder__run *, FILE *, const char *)) {
     char path[PATH_BYTES];
@@ -176,11 +195,17 @@ static int read_file(larder__run *run, const char *folder, const char *name,
     if (rc < 0)
         return rc;
     FILE *f = fopen(path, "re");
-    if (!f)
-        return larder__fail(larder__code_of_errno(errno),
+    if (!f) {
+        int error = errno;
+        if (error == ENOENT && holds_runs(folder))
+            return larder__fail(LARDER_E_NOTFOUND,
+                                "'%s' is no run, but holds some: name them, as %s/*", folder,
+                                folder);
+        return larder__fail(larder__code_of_errno(error),
                             "%s: %s; is '%s' a folder written by "
                             "larder train --out?",
-                            path, strerror(errno), folder);
+                            path, strerror(error), folder);
+    }
     rc = reader(run, f, path);
     fclose(f);
     return rc;

@@ -146,6 +146,8 @@ void larder__meta_print(FILE *, const larder__meta *);
 int larder__epoch_parse(larder__epoch *out, const char *line, const char *where);
 int larder__meta_parse(larder__meta *out, const char *line, const char *where);
 
+/* Is this folder a run, as far as can be seen? */
+bool larder__run_there(const char *folder);
 /* A folder, or the record of a job (tape/tape.h). */
 int larder__run_read(larder__run *out, const char *path);
 /* Is one of them there twice? E_ARGS: a spread over seeds would be made of copies. */

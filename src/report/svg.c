@@ -6,14 +6,31 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
-enum { WIDTH = 720, HEIGHT = 400, LEFT = 74, RIGHT = 24, TOP = 74, BOTTOM = 56, TICKS = 12 };
+/* In pixels. The plot is PLOT high whatever stands above and below it. */
+enum { WIDTH = 720, LEFT = 74, RIGHT = 24, TOP = 74, PLOT = 270, BOTTOM = 56, TICKS = 12 };
+enum { LEGEND_FROM = 24, LEGEND_TO = WIDTH - 10, LEGEND_LINE = 20, SWATCH = 34 };
+enum { NAME_BYTES = 1024 };
+
+/* What names ask for. */
+typedef struct layout {
+    double top, bottom, height; /* of the plot, its axis and the picture */
+    bool tilted;                /* names of bars do not fit beside one another */
+} layout;
 
 static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                       "#E69F00", "#56B4E9", "#7F7F7F"};
 enum { COLOURS = sizeof colours / sizeof *colours };
 
 const char *larder__chart_colour(size_t i) { return colours[i % COLOURS]; }
+
+/* Where colours come round, lines are broken otherwise. */
+static const char *dashes(size_t i) {
+    static const char *const sorts[] = {"", " stroke-dasharray=\"7 3\"",
+                                        " stroke-dasharray=\"2 3\""};
+    return sorts[i / COLOURS % 3];
+}
 
 void larder__xml_text(FILE *to, const char *s) {
     while (s && *s) {
@@ -103,21 +120,21 @@ static void line_at(FILE *to, const char *kind, double x1, double y1, double x2,
             kind, kind[1] == 'g' ? "#d8dee4" : "#57606a", x1, y1, x2, y2);
 }
 
-static void head(FILE *to, const larder__chart *c) {
+static void head(FILE *to, const larder__chart *c, const layout *l) {
     fprintf(
         to,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"larder-chart\" viewBox=\"0 0 %d %d\" "
-        "width=\"%d\" height=\"%d\" role=\"img\" font-family=\"system-ui, sans-serif\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"larder-chart\" viewBox=\"0 0 %d %.0f\" "
+        "width=\"%d\" height=\"%.0f\" role=\"img\" font-family=\"system-ui, sans-serif\" "
         "font-size=\"13\">\n<title>",
-        WIDTH, HEIGHT, WIDTH, HEIGHT);
+        WIDTH, l->height, WIDTH, l->height);
     larder__xml_text(to, c->title ? c->title : "chart");
     fputs("</title>\n<style>@media (prefers-color-scheme: dark) { .larder-chart .lb { fill: "
           "#161b22 } "
           ".larder-chart .lt { fill: #e6edf3 } .larder-chart .lg { stroke: #30363d } "
           ".larder-chart .la { stroke: #8b949e } }</style>\n",
           to);
-    fprintf(to, "<rect class=\"lb\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"#ffffff\"/>\n",
-            WIDTH, HEIGHT);
+    fprintf(to, "<rect class=\"lb\" width=\"%d\" height=\"%.0f\" rx=\"6\" fill=\"#ffffff\"/>\n",
+            WIDTH, l->height);
     if (c->title)
         text_at(to, 20, 28, "start", " font-size=\"16\" font-weight=\"600\"", c->title);
 }
@@ -128,7 +145,7 @@ static bool tick(const axis *a, int i, double *v) {
     return i <= 2 * TICKS && !(*v > a->to + 1e-9 * a->step);
 }
 
-static void draw_y_axis(FILE *to, const larder__chart *c, const axis *y) {
+static void draw_y_axis(FILE *to, const larder__chart *c, const axis *y, const layout *l) {
     double v;
     for (int i = 0; tick(y, i, &v); i++) {
         double at = place(y, v);
@@ -140,23 +157,24 @@ static void draw_y_axis(FILE *to, const larder__chart *c, const axis *y) {
     }
     if (c->y_label) {
         char turn[64];
-        int middle = (TOP + HEIGHT - BOTTOM) / 2;
-        snprintf(turn, sizeof turn, " transform=\"rotate(-90 18 %d)\"", middle);
+        double middle = (l->top + l->bottom) / 2;
+        snprintf(turn, sizeof turn, " transform=\"rotate(-90 18 %.0f)\"", middle);
         text_at(to, 18, middle, "middle", turn, c->y_label);
     }
-    line_at(to, "la", LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM);
+    line_at(to, "la", LEFT, l->bottom, WIDTH - RIGHT, l->bottom);
     if (c->x_label)
-        text_at(to, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 14, "middle", "", c->x_label);
+        text_at(to, (LEFT + WIDTH - RIGHT) / 2.0, l->height - 14, "middle", "", c->x_label);
 }
 
-static void draw_x_axis(FILE *to, const axis *x) {
+static void draw_x_axis(FILE *to, const axis *x, const layout *l) {
     double v;
     for (int i = 0; tick(x, i, &v); i++) {
         double at = place(x, v);
-        line_at(to, "la", at, HEIGHT - BOTTOM, at, HEIGHT - BOTTOM + 5);
+        line_at(to, "la", at, l->bottom, at, l->bottom + 5);
         fprintf(to,
-                "<text class=\"lt\" fill=\"#24292f\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
-                at, HEIGHT - BOTTOM + 20);
+                "<text class=\"lt\" fill=\"#24292f\" x=\"%.1f\" y=\"%.0f\" "
+                "text-anchor=\"middle\">",
+                at, l->bottom + 20);
         number(to, fabs(v) < 1e-9 * x->step ? 0 : v, x->decimals);
         fputs("</text>\n", to);
     }
@@ -181,37 +199,152 @@ static void marker(FILE *to, size_t series, double x, double y) {
     }
 }
 
-/* How wide a text will be, roughly: UTF-8 continuation bytes take no room. */
-static double text_width(const char *s) {
-    double n = 0;
-    for (; s && *s; s++)
-        n += ((unsigned char)*s & 0xc0) != 0x80;
-    return n * 7.8;
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Of the character at `*s`, which moves on: at most, in the fonts there are, at 13 pixels. Half of
+ * Unicode is as wide as it is high. */
+static double take_one(const char **s) {
+    const char *at = *s;
+    size_t length = larder__utf8_length(at);
+    *s += length ? length : 1;
+    if (length != 1)
+        return length > 2 ? 13 : 9;
+    if (*at >= 'A' && *at <= 'Z')
+        return strchr("MW", *at) ? 13 : 10;
+    return strchr("mw@%", *at)                 ? 13
+           : strchr("+<=>_#&", *at)            ? 11
+           : strchr("ijlftr.,:;|!'()[] ", *at) ? 5.5
+                                               : 8.3;
 }
 
-static void legend(FILE *to, const larder__chart *c) {
-    double x = 24;
+static double text_width(const char *s) {
+    double sum = 0;
+    while (*s)
+        sum += take_one(&s);
+    return sum;
+}
+
+/* The name as it is shown, in `width` pixels at most: what does not fit goes from its middle, as
+ * names of runs differ at their ends. True: all of it is there. */
+static bool fit_name(char out[NAME_BYTES], const char *name, double width) {
+    static const char gone[] = "\u2026";
+    char all[NAME_BYTES - sizeof gone];
+    larder__shown(all, sizeof all, name ? name : "");
+    double sum = text_width(all), half = (width - 13) / 2, taken = 0;
+    const char *front = all, *next = all;
+    if (sum <= width) {
+        memcpy(out, all, strlen(all) + 1);
+        return true;
+    }
+    while (*next && taken + take_one(&next) <= half)
+        taken += take_one(&front);
+    const char *back = front;
+    for (double left = sum - taken; *back && left > half;)
+        left -= take_one(&back);
+    size_t kept = (size_t)(front - all);
+    memcpy(out, all, kept);
+    memcpy(out + kept, gone, sizeof gone - 1);
+    memcpy(out + kept + sizeof gone - 1, back, strlen(back) + 1);
+    return false;
+}
+
+/* What was cut is said under the pointer. */
+static void name_at(FILE *to, double x, double y, const char *anchor, const char *more,
+                    const char *name, double width) {
+    char shown[NAME_BYTES];
+    bool whole = fit_name(shown, name, width);
+    fprintf(to, "<text class=\"lt\" fill=\"#24292f\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>",
+            x, y, anchor, more);
+    if (!whole) {
+        fputs("<title>", to);
+        larder__xml_text(to, name);
+        fputs("</title>", to);
+    }
+    larder__xml_text(to, shown);
+    fputs("</text>\n", to);
+}
+
+static double name_width(const char *name, double most) {
+    char shown[NAME_BYTES];
+    fit_name(shown, name, most);
+    return text_width(shown);
+}
+
+static void swatch(FILE *to, larder__chart_kind kind, size_t i, double x, double y) {
+    if (kind == LARDER__CHART_BARS) {
+        fprintf(to,
+                "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" rx=\"2\" fill=\"%s\"/>\n",
+                x, y - 6, larder__chart_colour(i));
+        return;
+    }
+    if (kind == LARDER__CHART_LINES)
+        fprintf(to,
+                "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
+                "stroke-width=\"2.5\"%s/>\n",
+                x - 4, y, x + 14, y, larder__chart_colour(i), dashes(i));
+    marker(to, i, x + 5, y);
+}
+
+/* All names, in as many lines as that takes, which is the answer; NULL: nothing is drawn. */
+static int legend(FILE *to, const larder__chart *c) {
+    const double most = LEGEND_TO - LEGEND_FROM - SWATCH;
+    double x = LEGEND_FROM;
+    int lines = 1;
     for (size_t i = 0; i < c->count; i++) {
-        double width = 34 + text_width(c->series[i].name);
-        if (x + width > WIDTH - 10 && i > 0)
-            return; /* more names than a line holds: the table has them all */
-        if (c->kind == LARDER__CHART_POINTS) {
-            marker(to, i, x + 5, 50);
-        } else if (c->kind == LARDER__CHART_LINES) {
-            fprintf(to,
-                    "<line x1=\"%.1f\" y1=\"50\" x2=\"%.1f\" y2=\"50\" stroke=\"%s\" "
-                    "stroke-width=\"2.5\"/>\n",
-                    x - 4, x + 14, larder__chart_colour(i));
-            marker(to, i, x + 5, 50);
-        } else {
-            fprintf(to,
-                    "<rect x=\"%.1f\" y=\"44\" width=\"12\" height=\"12\" rx=\"2\" "
-                    "fill=\"%s\"/>\n",
-                    x, larder__chart_colour(i));
+        double width = SWATCH + name_width(c->series[i].name, most);
+        if (x + width > LEGEND_TO && x > LEGEND_FROM)
+            x = LEGEND_FROM, lines++;
+        if (to) {
+            double y = 50 + LEGEND_LINE * (lines - 1);
+            swatch(to, c->kind, i, x, y);
+            name_at(to, x + 20, y + 4.5, "start", "", c->series[i].name, most);
         }
-        text_at(to, x + 20, 54.5, "start", "", c->series[i].name);
         x += width;
     }
+    return lines;
+}
+
+/* ---- names below bars ------------------------------------------------------------------------ */
+
+/* Tilted ones, by 60 degrees and in 12 pixels, end at their bar's middle; the first must not run
+ * out at the left. */
+static const double tilted_across = 0.5 * 12 / 13, tilted_down = 0.866 * 12 / 13;
+
+static double bar_room(const larder__chart *c) {
+    size_t bars = c->count ? c->series[0].n : 0;
+    return (double)(WIDTH - RIGHT - LEFT) / (double)(bars ? bars : 1);
+}
+
+static double tilted_most(double room) { return fmin((LEFT + room / 2 - 12) / tilted_across, 240); }
+
+/* How far below the axis names of bars reach, beyond one line. */
+static double tilted_depth(const larder__chart *c, bool *tilted) {
+    double room = bar_room(c), longest = 0;
+    *tilted = false;
+    for (size_t b = 0; c->kind == LARDER__CHART_BARS && c->bars && c->count && b < c->series[0].n;
+         b++) {
+        *tilted |= name_width(c->bars[b], 2 * WIDTH) > room - 6;
+        longest = fmax(longest, name_width(c->bars[b], tilted_most(room)));
+    }
+    return *tilted ? fmax(longest * tilted_down - (c->x_label ? 14 : 34), 0) : 0;
+}
+
+static void bar_name(FILE *to, const char *name, double x, double room, const layout *l) {
+    char turn[80];
+    if (!l->tilted) {
+        name_at(to, x, l->bottom + 20, "middle", "", name, room);
+        return;
+    }
+    snprintf(turn, sizeof turn, " font-size=\"12\" transform=\"rotate(-60 %.1f %.1f)\"", x + 4,
+             l->bottom + 14);
+    name_at(to, x + 4, l->bottom + 14, "end", turn, name, tilted_most(room));
+}
+
+static layout lay_out(const larder__chart *c) {
+    layout l = {.top = TOP + LEGEND_LINE * (legend(NULL, c) - 1)};
+    l.bottom = l.top + PLOT;
+    l.height = l.bottom + BOTTOM + tilted_depth(c, &l.tilted);
+    return l;
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -245,9 +378,9 @@ static bool draw_point(FILE *to, const larder__series *s, size_t k, size_t i, co
 static void draw_line(FILE *to, const larder__series *s, size_t i, const axis *x, const axis *y) {
     bool pen = false;
     fprintf(to,
-            "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2.5\" stroke-linejoin=\"round\" "
+            "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2.5\" stroke-linejoin=\"round\"%s "
             "d=\"",
-            larder__chart_colour(i));
+            larder__chart_colour(i), dashes(i));
     for (size_t k = 0; k < s->n; k++) {
         bool there = isfinite(s->x[k]) && isfinite(s->y[k]);
         if (there)
@@ -255,8 +388,13 @@ static void draw_line(FILE *to, const larder__series *s, size_t i, const axis *x
         pen = there;
     }
     fputs("\"/>\n", to);
-    for (size_t k = 0; s->n <= 40 && k < s->n; k++)
+    /* Of many points the last one has a marker, as the legend has it. */
+    bool few = s->n <= 40;
+    for (size_t k = 0; few && k < s->n; k++)
         draw_point(to, s, k, i, x, y);
+    for (size_t k = s->n; !few && k-- > 0;)
+        if (draw_point(to, s, k, i, x, y))
+            break;
 }
 
 static void draw_points(FILE *to, const larder__series *s, size_t i, const axis *x, const axis *y,
@@ -276,23 +414,23 @@ static void draw_points(FILE *to, const larder__series *s, size_t i, const axis 
 /* A name that finds no free place is left out: the legend has it. */
 static void name_points(FILE *to, const larder__series *s, const axis *x, const axis *y,
                         larder__placer *p) {
-    enum { NAME_HEIGHT = 14 };
+    enum { NAME_HEIGHT = 14, MOST = 240 };
+    double width = 0.85 * name_width(s->name, MOST);
     for (size_t k = 0; k < s->n; k++) {
         larder__box b;
         if (isfinite(s->x[k]) && isfinite(s->y[k]) &&
-            larder__placer_find(p, place(x, s->x[k]), place(y, s->y[k]), 0.85 * text_width(s->name),
-                                NAME_HEIGHT, &b))
-            text_at(to, b.x0, b.y1 - 4, "start", " font-size=\"11\"", s->name);
+            larder__placer_find(p, place(x, s->x[k]), place(y, s->y[k]), width, NAME_HEIGHT, &b))
+            name_at(to, b.x0, b.y1 - 4, "start", " font-size=\"11\"", s->name, MOST);
     }
 }
 
-static void set_y(axis *y, const larder__chart *c) {
+static void set_y(axis *y, const larder__chart *c, const layout *l) {
     if (c->y_from < c->y_to) {
         *y = (axis){.from = c->y_from, .to = c->y_to};
         axis_steps(y, 6);
     }
-    y->start = HEIGHT - BOTTOM;
-    y->length = -(double)(HEIGHT - BOTTOM - TOP);
+    y->start = l->bottom;
+    y->length = l->top - l->bottom;
 }
 
 static bool whole_numbers(const larder__chart *c) {
@@ -303,7 +441,7 @@ static bool whole_numbers(const larder__chart *c) {
     return true;
 }
 
-static bool draw_lines(FILE *to, const larder__chart *c) {
+static bool draw_lines(FILE *to, const larder__chart *c, const layout *l) {
     double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY;
     for (size_t i = 0; i < c->count; i++)
         for (size_t k = 0; k < c->series[i].n; k++)
@@ -316,14 +454,16 @@ static bool draw_lines(FILE *to, const larder__chart *c) {
                 widen(c->series[i].y[k] + dy, &y0, &y1);
             }
     axis x = axis_of(x0, x1, 8, c->kind == LARDER__CHART_POINTS), y = axis_of(y0, y1, 6, true);
+    if (c->y_most > 0 && y1 <= c->y_most)
+        y.to = fmin(y.to, c->y_most);
     if (x.step < 1 && whole_numbers(c))
         x.step = 1, x.decimals = 0; /* there is no epoch 1.5 */
     x.start = LEFT + 12;
     x.length = WIDTH - RIGHT - 12 - x.start;
-    set_y(&y, c);
-    draw_y_axis(to, c, &y);
-    draw_x_axis(to, &x);
-    larder__placer p = {.frame = {LEFT, TOP - 10, WIDTH - 4, HEIGHT - BOTTOM}};
+    set_y(&y, c, l);
+    draw_y_axis(to, c, &y, l);
+    draw_x_axis(to, &x, l);
+    larder__placer p = {.frame = {LEFT, l->top - 10, WIDTH - 4, l->bottom}};
     for (size_t i = 0; i < c->count; i++)
         if (c->kind == LARDER__CHART_POINTS)
             draw_points(to, &c->series[i], i, &x, &y, &p);
@@ -360,11 +500,9 @@ static void draw_bar(FILE *to, const larder__chart *c, size_t bar, double x, dou
             fputs("</text>\n", to);
         }
     }
-    if (c->bars)
-        text_at(to, x + width / 2, HEIGHT - BOTTOM + 20, "middle", "", c->bars[bar]);
 }
 
-static bool draw_bars(FILE *to, const larder__chart *c) {
+static bool draw_bars(FILE *to, const larder__chart *c, const layout *l) {
     size_t bars = c->count ? c->series[0].n : 0;
     double top = 0;
     for (size_t b = 0; b < bars; b++) {
@@ -374,22 +512,26 @@ static bool draw_bars(FILE *to, const larder__chart *c) {
         widen(sum, &(double){0}, &top);
     }
     axis y = axis_of(0, top > 0 ? top : 1, 6, true);
-    set_y(&y, c);
-    draw_y_axis(to, c, &y);
-    double room = (double)(WIDTH - RIGHT - LEFT) / (double)(bars ? bars : 1);
-    double width = fmin(room * 0.62, 110);
-    for (size_t b = 0; b < bars; b++)
-        draw_bar(to, c, b, LEFT + room * ((double)b + 0.5) - width / 2, width, &y);
+    set_y(&y, c, l);
+    draw_y_axis(to, c, &y, l);
+    double room = bar_room(c), width = fmin(room * 0.62, 110);
+    for (size_t b = 0; b < bars; b++) {
+        double middle = LEFT + room * ((double)b + 0.5);
+        draw_bar(to, c, b, middle - width / 2, width, &y);
+        if (c->bars)
+            bar_name(to, c->bars[b], middle, room, l);
+    }
     return bars > 0;
 }
 
 int larder__chart_write(FILE *to, const larder__chart *c) {
-    head(to, c);
-    bool any = c->kind == LARDER__CHART_BARS ? draw_bars(to, c) : draw_lines(to, c);
+    layout l = lay_out(c);
+    head(to, c, &l);
+    bool any = c->kind == LARDER__CHART_BARS ? draw_bars(to, c, &l) : draw_lines(to, c, &l);
     if (any)
         legend(to, c);
     else
-        text_at(to, WIDTH / 2.0, HEIGHT / 2.0, "middle", "", "nothing measured");
+        text_at(to, WIDTH / 2.0, l.height / 2, "middle", "", "nothing measured");
     fputs("</svg>\n", to);
     return ferror(to) ? larder__fail(LARDER_E_IO, "chart: writing failed") : 0;
 }

@@ -28,6 +28,7 @@ typedef struct larder__chart {
     const char *const *bars; /* names below the bars, as many as series[0].n; lines: NULL */
     const char *unit;        /* behind values written into bars, "%"; NULL: none */
     double y_from, y_to;     /* fixed ends of the axis; both 0: from the data */
+    double y_most; /* the axis ends there where the data does, 100 for shares; 0: no end */
 } larder__chart;
 
 /* 0, or LARDER_E_IO when the stream has failed. */

@@ -15,6 +15,10 @@ typedef struct larder__table {
     const void *arg;
     const char *title; /* for those who hear a page; NULL: figures */
     bool coloured;     /* a spot before each row, in the colour its line has in charts */
+    /* As text, on a terminal of so many columns; 0: as wide as it gets. What is not kept there and
+     * does not fit is left out and named; what is kept goes on in lines below. */
+    size_t room;
+    bool (*kept)(const struct larder__table *, size_t column); /* besides the first; NULL: all */
 } larder__table;
 
 void larder__table_text(FILE *, const larder__table *);

@@ -132,8 +132,30 @@ static void run_cell(const void *arg, size_t row, size_t column, char out[CELL_B
     columns[column].cell(out, CELL_BYTES, &l->runs[row], &l->totals[row]);
 }
 
+/* What a narrow terminal shows before all else: how good, at what price, and what was served for
+ * it; and what tells rows apart, or that one has not ended. */
+static bool kept(const larder__table *t, size_t column) {
+    static const char *const always[] = {"acc %",   "time s",    "read MB", "hits %",
+                                         "subst %", "repeats %", "misses %"};
+    static const char *const telling[] = {"cache", "seed", "seeds", "epochs"};
+    char first[CELL_BYTES], cell[CELL_BYTES];
+    const char *help, *head = t->head(t->arg, column, &help);
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        if (strcmp(head, always[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof telling / sizeof *telling; i++)
+        for (size_t row = 0; strcmp(head, telling[i]) == 0 && row < t->rows; row++) {
+            t->cell(t->arg, 0, column, first);
+            t->cell(t->arg, row, column, cell);
+            if (strcmp(first, cell) != 0 || strchr(cell, '*'))
+                return true;
+        }
+    return false;
+}
+
 /* Every run by itself. */
-int larder__runs_table(FILE *to, const larder__run *runs, size_t count, larder__table_fn *write) {
+int larder__runs_table(FILE *to, const larder__run *runs, size_t count, size_t room,
+                       larder__table_fn *write) {
     larder__epoch *totals = larder__calloc(count + 1, sizeof *totals);
     if (!totals)
         return larder__fail(LARDER_E_NOMEM, "report: no memory for a table");
@@ -145,7 +167,9 @@ int larder__runs_table(FILE *to, const larder__run *runs, size_t count, larder__
                        .head = run_head,
                        .cell = run_cell,
                        .arg = &list,
-                       .title = "every run"};
+                       .title = "every run",
+                       .room = room,
+                       .kept = kept};
     write(to, &t);
     larder__free(totals);
     return 0;
@@ -243,7 +267,7 @@ static void group_cell(const void *arg, size_t row, size_t at, char out[CELL_BYT
     }
 }
 
-void larder__groups_table(FILE *to, const larder__seed_groups *g, bool batch_times,
+void larder__groups_table(FILE *to, const larder__seed_groups *g, bool batch_times, size_t room,
                           larder__table_fn *write) {
     size_t from = batch_times ? first_batch_time() : 0;
     size_t end = batch_times ? larder__metric_count() : first_batch_time();
@@ -254,7 +278,9 @@ void larder__groups_table(FILE *to, const larder__seed_groups *g, bool batch_tim
                        .cell = group_cell,
                        .arg = &view,
                        .title = batch_times ? "batch times by recipe" : "results by recipe",
-                       .coloured = true};
+                       .coloured = true,
+                       .room = room,
+                       .kept = batch_times ? NULL : kept};
     write(to, &t);
 }
 
@@ -298,18 +324,18 @@ int larder__report_short(FILE *to, const larder__run *runs, size_t count, larder
     return ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;
 }
 
-int larder__report_text(FILE *to, const larder__run *runs, size_t count) {
+int larder__report_text(FILE *to, const larder__run *runs, size_t count, size_t room) {
     larder__seed_groups g;
     int rc = larder__groups_make(&g, runs, count);
     if (rc == 0 && g.several) {
         fputs("mean ± standard deviation over seeds\n", to);
-        larder__groups_table(to, &g, false, larder__table_text);
+        larder__groups_table(to, &g, false, room, larder__table_text);
         fputs("\nbatches: waited for by training (wait), and filled (fill), in ms\n", to);
-        larder__groups_table(to, &g, true, larder__table_text);
+        larder__groups_table(to, &g, true, room, larder__table_text);
         fputs("\nevery run\n", to);
     }
     if (rc == 0)
-        rc = larder__runs_table(to, runs, count, larder__table_text);
+        rc = larder__runs_table(to, runs, count, room, larder__table_text);
     larder__groups_free(&g);
     return rc < 0 ? rc : ferror(to) ? larder__fail(LARDER_E_IO, "report: writing failed") : 0;
 }
@@ -323,11 +349,11 @@ int larder__report_md(FILE *to, const char *title, const larder__run *runs, size
         return rc;
     fprintf(to, "# %s\n\n%s\n\n", title,
             g.several ? "Mean ± standard deviation over seeds." : "One run each.");
-    larder__groups_table(to, &g, false, larder__table_md);
+    larder__groups_table(to, &g, false, 0, larder__table_md);
     fputs("\nBatches: waited for by training (wait), and filled (fill), in ms.\n\n", to);
-    larder__groups_table(to, &g, true, larder__table_md);
+    larder__groups_table(to, &g, true, 0, larder__table_md);
     fputs("\n## Every run\n\n", to);
-    rc = larder__runs_table(to, runs, count, larder__table_md);
+    rc = larder__runs_table(to, runs, count, 0, larder__table_md);
     fputs("\nlarder ", to);
     larder__shown_print(to, runs[0].meta.version);
     fputs("; ", to);

@@ -277,7 +277,7 @@ static const char *type_of(const char *name) {
 
 static bool answer_file(visitor *v, const larder__http_request *r) {
     const char *name = strcmp(r->path, "/") == 0 ? "index.html" : r->path + 1;
-    for (const larder__page_file *f = larder__page_files; f->name; f++)
+    for (const larder__carried *f = larder__page_files; f->name; f++)
         if (strcmp(f->name, name) == 0) {
             answer(v, r, 200, type_of(name), (const char *)f->bytes, f->size);
             return true;

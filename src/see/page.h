@@ -1,16 +1,9 @@
-/* The files of src/see/page/, as they are in the tree: the build turns them into C
- * (tools/embed.c). */
+/* The files of src/see/page/, as they are in the tree. */
 #ifndef LARDER_SEE_PAGE_H
 #define LARDER_SEE_PAGE_H
 
-#include <stddef.h>
+#include "base/carried.h"
 
-typedef struct larder__page_file {
-    const char *name; /* "index.html" */
-    const unsigned char *bytes;
-    size_t size;
-} larder__page_file;
-
-extern const larder__page_file larder__page_files[]; /* ends with a NULL name */
+extern const larder__carried larder__page_files[];
 
 #endif

@@ -37,6 +37,15 @@ class Demo(unittest.TestCase):
         self.assertEqual(rows["minio"][10:13], ["3.1", "±", "0.0"])  # a fifth of the second epoch from the cache
         self.assertIn("pip install torch", done.stdout)
 
+    def test_own_data(self):
+        """Which has no test part: the demo takes what the sentence about that says."""
+        own = "mem:?n=300&h=8&w=8&c=1"
+        done = demo(own, "--seeds", "1", "--epochs", "1")
+        self.assertIn("--test none does without", done.stderr)
+        done = demo(own, "--seeds", "1", "--epochs", "1", "--test", "none")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\nminio +- +")
+
     def test_ctrl_c(self):
         """What is done is shown, and nothing of Python's insides."""
         env = dict(os.environ, PYTHONPATH=str(kit.ROOT / "python"), PYTHONIOENCODING="utf-8")

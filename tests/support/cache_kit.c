@@ -6,10 +6,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-larder__cache *kit_cache(const larder_policy *policy, const larder__store *store, uint64_t keys,
-                         uint64_t budget, uint64_t seed) {
+larder_args kit_args(const larder_policy *policy) {
     larder_args args;
     check_ok(larder__args_parse(&args, "policy", &policy->plugin, "", ',', NULL));
+    return args;
+}
+
+larder__cache *kit_cache(const larder_policy *policy, const larder__store *store, uint64_t keys,
+                         uint64_t budget, uint64_t seed) {
+    larder_args args = kit_args(policy);
     larder__cache_conf conf = {.policy = policy,
                                .args = &args,
                                .store = store,

@@ -5,6 +5,8 @@
 #include "cache/local.h"
 #include "check.h"
 
+/* The policy's initial parameters; larder__args_free. */
+larder_args kit_args(const larder_policy *);
 /* A cache with the policy's initial parameters; fails the test when it cannot be opened. */
 larder__cache *kit_cache(const larder_policy *, const larder__store *, uint64_t keys,
                          uint64_t budget, uint64_t seed);

@@ -369,6 +369,16 @@ def test_wrong_files(tmp):
     says(1, "sim", "--access", str(tmp / "text"), of=["is a text; ids are binary"])
 
 
+def test_runs_and_data_mistaken(tmp):
+    """A folder of runs instead of a run, a run instead of data, the demo of another package, a variable that is empty."""
+    assert run("train", *TRAIN, "--out", str(tmp / "runs" / "a")).returncode == 0
+    says(1, "report", str(tmp / "runs"), of=["is no run, but holds some: name them, as ", "runs/*"])
+    says(1, "report", str(tmp), of=["is '", "a folder written by larder train --out?"])
+    says(2, "suggest", str(tmp / "runs" / "a"), "--rate", "9", of=["runs/a is a run, of which larder report tells"])
+    says(2, "demo", of=["python3 -m larder demo"])
+    says(1, "report", str(tmp / "runs" / "a"), "-o", "", of=['larder report: "": cannot be written'])
+
+
 def test_sim_says_what_it_does_not_do(tmp):
     tape, ids = str(tmp / "job.tape"), tmp / "ids.u32"
     assert run("train", *TRAIN, "--record", tape).returncode == 0

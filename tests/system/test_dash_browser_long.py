@@ -1,13 +1,13 @@
 """The page of larder dash in a headless Chromium, driven by chromedriver over plain HTTP: what it
 shows, its states, a phone's width, dark and light, values under pointer and keys, and that names stay
 text; and a report at 1280 pixels. Both pages are looked at by axe-core where LARDER_AXE names its axe.min.js."""
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import browser_kit  # noqa: E402
@@ -152,6 +152,40 @@ def report(browser, folder):
                 assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3], (a, b)
     assert browser.axe() == [], browser.axe()
     browser.shoot("report")
+    for count in (2, 6, 14):
+        many_names(browser, folder, runs[0], [f"rotate:h=0.8,until=0.{k:02}" for k in range(count)])
+    many_names(browser, folder, runs[0], ["W" * 200, "m" * 200, "番" * 80, "lru"])
+
+
+def many_names(browser, folder, run, names):
+    """A report of runs with these names: each is in every legend, nothing runs out of its picture or over other text."""
+    copies = tempfile.mkdtemp(dir=folder)
+    for k, name in enumerate(names):
+        copy = shutil.copytree(run, os.path.join(copies, str(k)))
+        with open(os.path.join(copy, "meta.json"), "r+") as f:
+            meta = dict(json.load(f), name=name, recipe=name)
+            f.seek(0)
+            f.write(json.dumps(meta) + "\n")
+            f.truncate()
+    page = os.path.join(copies, "r.html")
+    subprocess.run([os.environ["LARDER"], "report", *(f"{copies}/{k}" for k in range(len(names))), "-o", page], check=True,
+                   stdout=subprocess.DEVNULL)
+    browser.open("file://" + page)
+    charts = browser.run("const box = (e) => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };"
+                         "return [...document.querySelectorAll('.charts svg')].map((svg) => ({box: box(svg), texts:"
+                         "[...svg.querySelectorAll('text')].map((t) => ({box: box(t), turned: t.hasAttribute('transform'),"
+                         "name: t.querySelector('title') ? t.querySelector('title').textContent : t.textContent}))}))")
+    assert len(charts) > 6
+    for chart in charts:
+        assert {t["name"] for t in chart["texts"]} >= set(names), (names, chart)
+        left, top, right, bottom = chart["box"]
+        for i, t in enumerate(chart["texts"]):
+            a = t["box"]
+            assert a[0] >= left and a[1] >= top and a[2] <= right and a[3] <= bottom, (t, chart["box"])
+            for u in chart["texts"][:i]:
+                b = u["box"]  # lines of 17 pixels may touch; 1 is for rounding
+                assert t["turned"] or u["turned"] or a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] - 1 or b[1] >= a[3] - 1, (t, u)
+    browser.shoot(f"report-{len(names)}")
 
 
 def looks(browser):

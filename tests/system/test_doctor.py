@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,24 @@ class Doctor(Kit):
         self.assertRegex(text, r"  variables .*LARDER_SEE")
         self.assertNotIn("measured\n", text)
 
+    def test_no_home(self):
+        """Where indexes would be kept is said, also where none of it is there yet."""
+        got = json.loads(self.run_larder("doctor", "--seconds", "0", "--json", LARDER_CACHE_DIR="/nonexistent/x").stdout)
+        self.assertEqual(got["machine"]["indexes"]["path"], "/")
+
+    def test_broken_off(self):
+        """Who does not wait for the measuring has what was found out before."""
+        p = subprocess.Popen([LARDER, "doctor", "--seconds", "600", "--folder", self.home], stdout=subprocess.PIPE, text=True,
+                             env=dict(os.environ, HOME=self.home, XDG_RUNTIME_DIR=""))
+        try:
+            wait_for(lambda: p.stdout.readline().startswith("  python "))
+            p.terminate()  # which is never ignored, as SIGINT may be
+            p.communicate(timeout=240)
+        finally:
+            p.kill()
+        self.assertEqual(p.returncode, -signal.SIGTERM)
+        self.assertEqual(os.listdir(self.home), [], "nothing is left")
+
     def test_a_made_gpu(self):
         folders = [os.path.join(BUILD, "fake", n) for n in ("cuda", "nvrtc")]
         got = self.ask("--seconds", "0", LARDER_CUDA_LIBRARIES=":".join(folders))["machine"]
@@ -106,6 +125,9 @@ class Doctor(Kit):
     def test_what_makes_no_sense(self):
         self.run_larder("doctor", "--seconds", "-1", code=2)
         self.run_larder("doctor", "--redis", "nonsense", "--seconds", "0", code=2)
+        # Another folder than the one that was meant is not looked at instead.
+        self.assertIn("/typo: No such file", self.run_larder("doctor", "--folder", self.home + "/typo", code=1).stderr)
+        self.assertIn("is no folder", self.run_larder("doctor", "--folder", LARDER, code=2).stderr)
 
 
 class Schema(Kit):

@@ -143,6 +143,7 @@ def test_suggest(folder):
     c = lines(run("suggest", tape, "--json"))[0]
     assert c["recipe"] == "minio", c
     assert "--memory" in run("suggest", tape, "--memory", "much", code=2).stderr
+    assert "has the speed of the job" in run("suggest", tape, "--rate", "9", code=2).stderr
 
 
 def test_killed_job_leaves_a_record(folder):

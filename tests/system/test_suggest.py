@@ -2,7 +2,9 @@
 from what it measured itself, whatever that is on this machine."""
 import json
 import os
+import re
 import subprocess
+import tempfile
 import unittest
 
 LARDER = os.environ["LARDER"]
@@ -50,6 +52,31 @@ class Suggest(unittest.TestCase):
         rows = [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()]
         self.assertEqual([r[0] for r in rows], ["100", "300", "1000", "3000", "10000", "30000", "100000"])
         self.assertTrue(all(len(r) >= 9 for r in rows), rows)
+
+    def test_nothing_to_gain(self):
+        """Where storage takes no time there is a sentence with what was measured, and no table of zeros."""
+        tiny = "mem:?n=200&h=16&w=16&c=1"  # 50 KiB: at half a megabyte a second a tenth of one
+        for rate in (["--rate", "50000"], []):
+            text = suggest(tiny, *rate, "--seconds", "0.3", "--quiet").stdout
+            said = re.search(r"\nstorage takes (\S+) s an epoch \(50\.0 KiB at (\S+) (\S+)/s\): nothing is to be "
+                             r"gained by reading less\n$", text)
+            self.assertTrue(said, text)
+            unit = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[said[3]]
+            self.assertAlmostEqual(float(said[1]) * float(said[2]) * unit, 51200, delta=6000)
+            self.assertNotIn("recipe", text.splitlines()[-1])
+            self.assertNotIn("repeats", text)
+        with tempfile.TemporaryDirectory() as folder:
+            tape = folder + "/job.tape"
+            subprocess.run([LARDER, "train", "mem:?n=300&h=8&w=8&c=1", "--test", "none", "--epochs", "2", "--quiet", "--record",
+                            tape], check=True, stdout=subprocess.DEVNULL, timeout=240)
+            took = json.loads(subprocess.run([LARDER, "report", tape, "--json"], check=True, capture_output=True).stdout)
+            if took["seconds"]["mean"] < 0.1:  # of both epochs, unless this machine is very busy
+                self.assertRegex(suggest(tape).stdout,
+                                 r"\nan epoch took \S+ s in all, .*: nothing is to be gained\n$")
+        # Money is asked for by the request, and programs get all figures.
+        self.assertIn("of the run", suggest(tiny, "--rate", "500", "--price", "s3", "--seconds", "0.3", "--quiet").stdout)
+        got = json.loads(suggest(tiny, "--rate", "500", "--seconds", "0.3", "--json").stdout)
+        self.assertGreater(len(got["rows"]), 12)
 
     def test_refusals(self):
         self.assertIn("needs --rate", suggest(SLOW, "--json", code=2).stderr)

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """larder train and larder report as a person uses them, on a small data set made here."""
+import fcntl
 import html.parser
 import json
 import os
+import pty
 import random
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 import xml.etree.ElementTree
@@ -58,6 +61,23 @@ def steady(rows):
     seam of two epochs, shares that read and is a hit: hits and reads may differ by a few."""
     keys = ("epoch", "accuracy", "top5", "loss", "served", "substitutes", "repeats", "touched")
     return [{k: row[k] for k in keys} for row in rows]
+
+
+def on_terminal(columns, *args):
+    """What the program prints on a terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    p = subprocess.Popen([LARDER, *args], stdout=theirs, stdin=subprocess.DEVNULL)
+    os.close(theirs)
+    out = b""
+    try:
+        while piece := os.read(ours, 65536):
+            out += piece
+    except OSError:  # nobody is left at the other end
+        pass
+    os.close(ours)
+    assert p.wait(60) == 0, (args, out)
+    return out.decode().replace("\r\n", "\n")
 
 
 class Outside(html.parser.HTMLParser):
@@ -265,6 +285,14 @@ class Train(unittest.TestCase):
         for chart in charts:
             xml.etree.ElementTree.fromstring("<svg" + chart.split("</svg>")[0] + "</svg>")
         self.assertEqual(sorted(os.listdir(folders[0])), ["decisions", "epochs.jsonl", "meta.json"])
+        whole = run("report", *folders).stdout
+        self.assertGreater(len(whole.splitlines()[0]), 150)  # in a pipe all of it, and so where it is asked for
+        self.assertEqual(on_terminal(80, "report", *folders, "--wide"), whole)
+        self.assertEqual(on_terminal(400, "report", *folders), whole)
+        narrow = on_terminal(80, "report", *folders).splitlines()
+        self.assertIn("; --wide shows them", narrow[-1])
+        self.assertLessEqual(max(map(len, narrow[:-1])), 80)
+        self.assertEqual(on_terminal(80, "report", *folders, "--json"), run("report", *folders, "--json").stdout)
 
     def test_report_refuses(self):
         folder = self.made.name + "/broken"

@@ -69,6 +69,12 @@ static void what_is_slow(void **state) {
     assert_int_equal(judged(&f, all_parts, "4 of 16 cores"), 1);
     f = healthy(), f.load = 40;
     assert_int_equal(judged(&f, all_parts, "40.0 processes want 16 cores"), 1);
+    assert_int_equal(judged(&f, all_parts, "what was measured is too low"), 1);
+    f.decode = f.copy = f.disk_read = f.disk_random = (double)NAN;
+    larder__slow slow;
+    larder__facts_judge(&slow, &f, all_parts);
+    assert_int_equal(slow.count, 1);
+    assert_null(strstr(slow.lines[0], "measured")); /* nothing was */
     f = healthy(), f.keep.writable = false;
     assert_int_equal(judged(&f, all_parts, "LARDER_CACHE_DIR names another"), 1);
     f = healthy(), f.wide = false;

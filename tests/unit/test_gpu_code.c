@@ -39,7 +39,7 @@ static void compile_all(const char *arch) {
     larder__gpu_module m, again;
     setenv("FAKE_CUDA_ARCH", arch, 1);
     check_ok(larder__gpu_open(&g, 0));
-    for (const larder__code_file *f = larder__code_files; f->name; f++) {
+    for (const larder__carried *f = larder__code_files; f->name; f++) {
         check_ok(larder__gpu_module_get(g, &m, f->name, NULL));
         check_ok(larder__gpu_module_get(g, &again, f->name, NULL));
         assert_ptr_equal(m, again);

@@ -175,7 +175,7 @@ static void test_report(void **state) {
     free(text);
     f = open_memstream(&text, &size);
     assert_non_null(f);
-    check_ok(larder__report_text(f, runs, 2));
+    check_ok(larder__report_text(f, runs, 2, 0));
     check_ok(larder__report_html(f, "none", NULL, 0));
     assert_int_equal(fclose(f), 0);
     assert_non_null(strstr(text, "95996")); /* misses and background reads of both */
@@ -225,6 +225,64 @@ static void test_cut_short(void **state) {
     text = short_report(runs, 1);
     assert_null(strstr(text, "±"));
     free(text);
+}
+
+static size_t shown_width(const char *line) {
+    size_t n = 0;
+    for (; *line && *line != '\n'; line++)
+        n += ((unsigned char)*line & 0xc0) != 0x80;
+    return n;
+}
+
+static size_t occurrences(const char *text, const char *what) {
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)); at += strlen(what))
+        n++;
+    return n;
+}
+
+/* On any terminal that has room for a name and a column beside it no line is wider; what says at
+ * which price accuracy came is always there; and what is not there is named. */
+static void test_narrow(void **state) {
+    (void)state;
+    static const char *const kept[] = {"acc %",   "time s",    "read MB", "hits %",
+                                       "subst %", "repeats %", "misses %"};
+    static const char *const others[] = {"cache", "stall %", "best %", "requests", "held up by"};
+    larder__epoch epochs[2] = {sample, sample};
+    larder__run runs[2];
+    for (size_t i = 0; i < 2; i++)
+        runs[i] =
+            (larder__run){.meta = {.name = "rotate:h=0.8,until=0.7", .cache = "20%", .seed = i},
+                          .epochs = &epochs[i],
+                          .count = 1};
+    for (size_t count = 1; count <= 2; count++)
+        for (size_t room = 0; room < 300; room = room ? room + 6 : 50) {
+            char *text = NULL;
+            size_t size = 0;
+            FILE *f = open_memstream(&text, &size);
+            assert_non_null(f);
+            check_ok(larder__report_text(f, runs, count, room));
+            assert_int_equal(fclose(f), 0);
+            bool left = strstr(text, "left out") != NULL;
+            char *last = strrchr(text, '\n');
+            const char *every = count > 1 ? strstr(text, "every run\n") : text;
+            for (char *line = text; line < last; line = strchr(line, '\n') + 1)
+                if (room && strncmp(line, "left out", 8) != 0 &&
+                    strncmp(line, "batches:", 8) != 0 && shown_width(line) > room)
+                    fail_msg("%zu columns: %s", room, line);
+            for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+                assert_int_equal(occurrences(every, kept[i]), 1);
+            for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+                assert_int_equal(occurrences(every, others[i]), 1);
+            assert_int_equal(occurrences(every, "seed"), 1);
+            if (count > 1) /* the seeds tell these runs apart */
+                assert_true(!strstr(every, "left out") ||
+                            strstr(every, "seed") < strstr(every, "left out"));
+            assert_int_equal(left, strstr(text, "; --wide shows them\n") != NULL);
+            assert_true(room != 0 || !left);
+            assert_true(room != 80 || left);
+            free(text);
+        }
 }
 
 /* The page opens with accuracy over time, and seeds that differ have bars in it. */
@@ -278,6 +336,7 @@ int main(void) {
         cmocka_unit_test(test_mangled),          cmocka_unit_test(test_folder),
         cmocka_unit_test(test_report),           cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_opening),          cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_narrow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Charts are well-formed XML whatever the names and numbers are. */
+/* Charts are well-formed XML whatever the names and numbers are, and have all names. */
 #include "check.h"
 
 #include "report/svg.h"
@@ -102,6 +102,145 @@ static void test_bars(void **state) {
     free(text);
 }
 
+/* What a tag says of itself, "x" or "y", as a number. */
+static double attribute(const char *tag, const char *name) {
+    char key[16];
+    snprintf(key, sizeof key, " %s=\"", name);
+    const char *at = strstr(tag, key);
+    assert_true(at && at < strchr(tag, '>'));
+    return strtod(at + strlen(key), NULL);
+}
+
+/* Every name once, in lines that follow each other, above the plot and not over another; the
+ * picture grows by them. */
+static void test_many_names(void **state) {
+    (void)state;
+    enum { MANY = 14 };
+    char names[MANY][32];
+    double x[] = {1, 2}, y[] = {3, 4}, height = 0;
+    larder__series s[MANY];
+    for (int count = 1; count <= MANY; count++) {
+        for (int i = 0; i < count; i++) {
+            snprintf(names[i], sizeof names[i], "rotate:h=0.8,until=0.%d", 10 + i);
+            s[i] = (larder__series){.name = names[i], .n = 2, .x = x, .y = y};
+        }
+        char *text = drawn(&(larder__chart){.series = s, .count = (size_t)count});
+        double last_x = 0, last_y = 0, grown = attribute(text, "height");
+        check_well_formed(text);
+        for (int i = 0; i < count; i++) {
+            char shown[40];
+            snprintf(shown, sizeof shown, ">rotate:h=0.8,until=0.%d<", 10 + i);
+            assert_int_equal(occurrences(text, shown), 1);
+            const char *tag = strstr(text, shown);
+            while (*tag != '<')
+                tag--;
+            double at_x = attribute(tag, "x"), at_y = attribute(tag, "y");
+            assert_true(at_y > last_y || (at_y == last_y && at_x > last_x + 100));
+            assert_true(at_x + 140 < 720 && at_y < grown - 270);
+            last_x = at_x, last_y = at_y;
+        }
+        assert_true(grown >= height);
+        height = grown;
+        free(text);
+    }
+    assert_true(height > 400);
+}
+
+/* Colours come round after seven: then the line is another. */
+static void test_lines_differ(void **state) {
+    (void)state;
+    enum { MANY = 14 };
+    double x[] = {1, 2}, y[] = {3, 4};
+    larder__series s[MANY];
+    for (int i = 0; i < MANY; i++)
+        s[i] = (larder__series){.name = "n", .n = 2, .x = x, .y = y};
+    char *text = drawn(&(larder__chart){.series = s, .count = MANY / 2});
+    assert_int_equal(occurrences(text, "stroke-dasharray"), 0);
+    free(text);
+    text = drawn(&(larder__chart){.series = s, .count = MANY});
+    assert_int_equal(occurrences(text, "stroke-dasharray"), 2 * MANY / 2); /* and in the legend */
+    free(text);
+}
+
+/* Nothing is more than all of it: an axis of shares ends at 100. */
+static void test_shares(void **state) {
+    (void)state;
+    double x[] = {1, 2}, y[] = {100, 100};
+    larder__series s = {.name = "n", .n = 2, .x = x, .y = y};
+    larder__chart c = {.series = &s, .count = 1};
+    for (int i = 0; i < 2; i++) {
+        char *text = drawn(&c);
+        assert_int_equal(strstr(text, ">110</text>") != NULL, i == 0);
+        assert_non_null(strstr(text, ">100</text>"));
+        free(text);
+        c.y_most = 100;
+    }
+}
+
+/* Too many points for markers: one, at the line's end, and the legend's. */
+static void test_dense(void **state) {
+    (void)state;
+    double x[50], y[50];
+    for (int i = 0; i < 50; i++)
+        x[i] = y[i] = i;
+    y[49] = NAN;
+    larder__series s = {.name = "n", .n = 50, .x = x, .y = y};
+    char *text = drawn(&(larder__chart){.series = &s, .count = 1});
+    assert_int_equal(occurrences(text, "<circle"), 2);
+    free(text);
+}
+
+/* A name wider than the picture loses its middle, and is whole under the pointer. */
+static void test_long_name(void **state) {
+    (void)state;
+    static const char *const parts[] = {"a", "W", "\xe7\x95\xaa", "\x01"};
+    double one[] = {5};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (int kind = LARDER__CHART_LINES; kind <= LARDER__CHART_BARS; kind++) {
+            char name[2000] = "first";
+            for (int k = 0; k < 200; k++)
+                strcat(name, parts[i]);
+            strcat(name, "last");
+            const char *bars[] = {name};
+            larder__series s = {.name = name, .n = 1, .x = one, .y = one};
+            char *text = drawn(&(larder__chart){.kind = (larder__chart_kind)kind,
+                                                .series = &s,
+                                                .count = 1,
+                                                .bars = kind == LARDER__CHART_BARS ? bars : NULL});
+            check_well_formed(text);
+            assert_non_null(strstr(text, "<title>first"));
+            const char *cut = strstr(text, "</title>first");
+            assert_non_null(cut);
+            assert_true(strcspn(cut, "\n") < 500);
+            assert_non_null(strstr(cut, "last</text>"));
+            assert_non_null(strstr(cut, "\xe2\x80\xa6"));
+            free(text);
+        }
+}
+
+/* Names of bars that do not fit side by side are tilted, and the picture grows by them. */
+static void test_bar_names(void **state) {
+    (void)state;
+    double share[] = {50, 50, 50, 50, 50, 50};
+    const char *few[] = {"lru", "minio", "lru", "minio", "lru", "minio"};
+    const char *many[] = {"rotate:h=0.8,until=0.1", "rotate:h=0.8,until=0.2",
+                          "rotate:h=0.8,until=0.3", "rotate:h=0.8,until=0.4",
+                          "rotate:h=0.8,until=0.5", "rotate:h=0.8,until=0.6"};
+    larder__series s = {.name = "hits", .n = 6, .y = share};
+    larder__chart c = {.kind = LARDER__CHART_BARS, .series = &s, .count = 1, .bars = few};
+    char *text = drawn(&c);
+    double height = attribute(text, "height");
+    assert_int_equal(occurrences(text, "rotate("), 0);
+    free(text);
+    c.bars = many;
+    text = drawn(&c);
+    assert_int_equal(occurrences(text, "rotate("), 6);
+    assert_true(attribute(text, "height") > height + 50);
+    for (int i = 0; i < 6; i++)
+        assert_non_null(strstr(text, many[i]));
+    free(text);
+}
+
 static void test_hostile_text(void **state) {
     (void)state;
     double one[] = {5};
@@ -154,6 +293,9 @@ static void test_full_disk(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),        cmocka_unit_test(test_bars),
+        cmocka_unit_test(test_many_names),   cmocka_unit_test(test_lines_differ),
+        cmocka_unit_test(test_dense),        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_long_name),    cmocka_unit_test(test_bar_names),
         cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_edges),
         cmocka_unit_test(test_full_disk),
     };
