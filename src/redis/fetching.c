@@ -434,6 +434,10 @@ bool larder__redis_fetch_over(const larder__redis_fetch *e) {
     return atomic_load(&e->state) != LARDER__ON_ITS_WAY;
 }
 
+bool larder__redis_fetch_came(const larder__redis_fetch *e) {
+    return atomic_load(&e->state) == LARDER__ARRIVED;
+}
+
 larder_buf *larder__redis_values_look(larder__redis_values *f, larder__redis_fetch *e) {
     uint32_t state;
     while ((state = atomic_load(&e->state)) == LARDER__ON_ITS_WAY) {

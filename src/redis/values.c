@@ -171,6 +171,10 @@ bool larder__redis_fetch_over(const larder__redis_fetch *e) {
     (void)e;
     return true;
 }
+bool larder__redis_fetch_came(const larder__redis_fetch *e) {
+    (void)e;
+    return false;
+}
 void larder__redis_values_put(larder__redis_values *f, const larder__value *v, larder_buf *b,
                               uint32_t ttl, larder__redis_values_done_fn done, void *arg) {
     (void)f, (void)v, (void)b, (void)ttl;
