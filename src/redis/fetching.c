@@ -146,9 +146,10 @@ static void append(larder__lane *l, const char *text, size_t n) {
 }
 
 static void append_key(larder__lane *l, const char *key, size_t n) {
-    char length[24] = "";
-    int digits = snprintf(length, sizeof length, "$%zu\r\n", n);
-    append(l, length, (size_t)digits);
+    char length[24];
+    append(l, "$", 1);
+    append(l, length, (size_t)(larder__redis_digits(length, n, 10) - length));
+    append(l, "\r\n", 2);
     append(l, key, n);
     append(l, "\r\n", 2);
 }
