@@ -1,5 +1,6 @@
 /* Jobs of one thread that share a cache: whoever has to wait for another reads first what others
  * may be waiting for, however much of that is in batches that come later. */
+#include "base/world.h"
 #include "loader/inside.h"
 #include "loader_kit.h"
 #include "unix/server.h"
@@ -12,8 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIZE = 8 * 8 * 3, HELD = 150, SPARE = 400, MANY = 200 };
+enum { SIZE = 8 * 8 * 3, HELD = 150, MANY = 200 };
 
+static double never_later(void) { return 1000; }
+
+/* Its clock stands still: it never loses patience with a job that makes nothing. */
 static pid_t start_daemon(const char *socket) {
     int ready[2];
     char byte;
@@ -22,6 +26,9 @@ static pid_t start_daemon(const char *socket) {
     assert_true(pid >= 0);
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        larder__world still = *larder__world_use(NULL);
+        still.now = never_later;
+        larder__world_use(&still);
         larder__server *server = NULL;
         larder__server_conf conf = {.socket = socket, .mode = 0600, .cache = 1 << 20, .clients = 4};
         if (larder__server_open(&server, &conf) < 0 || write(ready[1], "x", 1) != 1)
@@ -48,19 +55,6 @@ static void give_up(larder__cache *c, larder__ticket *t) {
         larder__cache_fail(c, t, LARDER_E_CANCELLED, "not made after all");
 }
 
-/* A daemon bears with a job as long as it keeps a promise now and then. */
-static void keep_one(larder_loader *l, uint64_t key) {
-    larder__cache *c = larder__draw_cache(l->draw);
-    larder__ticket t = claim(c, key);
-    larder_read read;
-    if (t.task != LARDER__MAKE)
-        return;
-    check_ok(larder__data_read(l->data, &key, 1, &read));
-    t.held = LARDER_ENCODED;
-    larder__cache_fill(c, &t, read.buf);
-    larder_buf_unref(&read.buf);
-}
-
 /* Has it read all it has drawn, though rows of that wait for somebody else? */
 static bool all_is_read(larder_loader *l) {
     pthread_mutex_lock(&l->lock);
@@ -74,6 +68,17 @@ static bool all_is_read(larder_loader *l) {
     }
     pthread_mutex_unlock(&l->lock);
     return all && waiting > 0;
+}
+
+/* Samples it read since the daemon did not answer, as where nothing gets a processor for seconds.
+ */
+static double unshared(larder_loader *l) {
+    larder_stat_value v = {.size = sizeof v};
+    for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
+        if (strcmp(v.name, "daemon_unshared") == 0)
+            return v.value;
+    fail_msg("no figure daemon_unshared");
+    return 0;
 }
 
 static void *train(void *l) {
@@ -106,19 +111,20 @@ static void test_reads_before_it_waits(void **unused) {
     check_ok(larder_loader_open(&second, &c));
     assert_int_equal(pthread_create(&thread, NULL, train, second), 0);
     bool all = false;
-    for (uint64_t i = 0; i < 2000 && !(all = all_is_read(second)); i++) {
-        keep_one(first, SPARE + i % 100);
+    for (int i = 0; i < 6000 && !(all = all_is_read(second)); i++)
         usleep(10000);
-    }
     for (int i = 0; i < HELD; i++)
         give_up(mine, &held[i]); /* then the other one reads them */
     pthread_join(thread, NULL);
-    assert_true(all);
+    bool away = unshared(second) > 0;
     larder_loader_close(&second);
     larder_loader_close(&first);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     check_folder_remove(folder);
+    if (!all && away)
+        skip();
+    assert_true(all);
 }
 
 int main(void) {

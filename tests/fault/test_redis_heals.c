@@ -288,7 +288,8 @@ static void test_one_new_generation(void **unused) {
  * was before is gone with that: nobody sees to it that such a one sees anything. */
 static void test_one_place_a_job(void **unused) {
     (void)unused;
-    enum { RECORDS = 1200 };
+    enum { AT_ONCE = 100 };
+    larder__record records[AT_ONCE];
     kit_redis r;
     char cache[160];
     larder__cache_text parsed;
@@ -307,8 +308,10 @@ static void test_one_place_a_job(void **unused) {
         check_ok(client_join(both[i]));
         assert_int_equal(both[i]->joined.job, i);
     }
-    for (int i = 0; i < RECORDS; i++)
-        check_ok(larder__journal_step(busy.journal, &(larder__record){"123456789", 9}, 1, &h));
+    for (int i = 0; i < AT_ONCE; i++)
+        records[i] = (larder__record){"123456789", 9};
+    for (int i = 0; i < 1200 / AT_ONCE; i++) /* more than are kept */
+        check_ok(larder__journal_step(busy.journal, records, AT_ONCE, &h));
     larder_write_u32(&state, 1);
     check_ok(larder__journal_snapshot(busy.journal, &state));
     assert_int_equal(larder__journal_step(late.journal, NULL, 0, &h), LARDER_E_CHANGED);
