@@ -158,10 +158,10 @@ def run(o, way, jobs, together, epochs, kinds=None, seed=0, first=1):
             "whole": all(e["touched"] == 1 and e["repeats"] == 0 for e in flat)}
 
 
-def pieces():
-    """What is compared. Pieces of "many" are seneca alone, up to eight jobs: for --pace."""
+def pieces(epochs):
+    """What is compared. Pieces of "many" are seneca alone, up to eight jobs, of so many epochs: for --pace."""
     for jobs in (1, 2, 4, 8):
-        yield f"many:{jobs}:seneca", ("seneca", jobs, jobs, 12)
+        yield f"many:{jobs}:seneca", ("seneca", jobs, jobs, epochs)
     for jobs in (1, 2, 3, 4):
         for way in WAYS:
             yield f"jobs:{jobs}:{way}", (way, jobs, jobs, 3)
@@ -218,6 +218,9 @@ def main():
                      "third of it is decided before anything is read, with 4 jobs wait for each other")
     ask.add_argument("--via", choices=["daemon", "redis"], default="daemon", help="what carries the shared cache")
     ask.add_argument("--pace", help="a step's time, as 4ms; several, for jobs in turn: 2,3,4ms")
+    ask.add_argument("--first", type=int, default=1, help="seed of the first job; the others follow it")
+    ask.add_argument("--epochs", type=lambda t: float(t) if "." in t else int(t), default=12, help='of pieces "many"; '
+                     "24.0: those that take as long at steps of 24 ms, so that jobs of several paces end together")
     ask.add_argument("--net", default="mlp")
     ask.add_argument("--batch", type=int, default=128)
     ask.add_argument("--only", default="", help="pieces whose name contains this")
@@ -227,10 +230,10 @@ def main():
     if os.path.exists(o.out):
         with open(o.out) as f:
             done = {p["name"]: p for p in map(json.loads, f)}
-    for name, what in pieces():
+    for name, what in pieces(o.epochs):
         if o.tables or name in done or o.only not in name:
             continue
-        done[name] = {"name": name, **run(o, *what)}
+        done[name] = {"name": name, **run(o, *what, first=o.first)}
         with open(o.out, "a") as f:
             f.write(json.dumps(done[name]) + "\n")
         print(f"{name}: {done[name]['seconds']:.1f} s, {done[name]['reads']:.2f} reads a sample, "

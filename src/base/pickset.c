@@ -94,3 +94,10 @@ uint32_t larder__pickset_at(const larder__pickset *s, uint32_t k) {
         k -= here;
     return (uint32_t)(w * 64) + bit_at(s->words[w], k);
 }
+
+void larder__pickset_list(const larder__pickset *s, uint32_t *out) {
+    uint32_t n = 0;
+    for (uint32_t w = 0; n < s->count; w++)
+        for (uint64_t left = s->words[w]; left; left &= left - 1)
+            out[n++] = w * 64 + (uint32_t)__builtin_ctzll(left);
+}

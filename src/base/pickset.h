@@ -26,6 +26,8 @@ void larder__pickset_clear(larder__pickset *);
 void larder__pickset_recount(larder__pickset *);
 /* The k-th smallest member, k < count. */
 uint32_t larder__pickset_at(const larder__pickset *, uint32_t k);
+/* All of them, the smallest first: room for `count`. */
+void larder__pickset_list(const larder__pickset *, uint32_t *out);
 
 static inline uint32_t larder__pickset_draw(const larder__pickset *s, larder_rng *rng) {
     return larder__pickset_at(s, larder_rng_below(rng, s->count));

@@ -266,15 +266,36 @@ static void promise(larder__ods *o, larder__ods_job *j, larder_slot s) {
     sort_slot(o, s);
 }
 
-static larder_slot choose_slot(const larder__ods *o, const larder__ods_job *j, larder_rng *rng) {
+/* A list gives its k-th at once, where the set has to look for it: with many jobs these draws are
+ * most of what deciding costs. Taking one out moves those behind it, so it must not be long. */
+static void list_near(larder__ods *o, const larder__ods_job *j, size_t rows) {
+    enum { A_ROW = 32 };
+    o->near_count = 0;
+    if (j->touched.count > LARDER__ODS_NEAR || j->touched.count > A_ROW * rows)
+        return;
+    larder__pickset_list(&j->touched, o->near);
+    o->near_count = j->touched.count;
+}
+
+static larder_slot touched_at(const larder__ods *o, const larder__ods_job *j, uint32_t k) {
+    return o->near_count ? o->near[k] : larder__pickset_at(&j->touched, k);
+}
+
+static larder_slot choose_slot(larder__ods *o, const larder__ods_job *j, larder_rng *rng) {
     if (!j->touched.count)
         return o->fresh.count ? larder__pickset_draw(&o->fresh, rng) : LARDER_NO_SLOT;
-    larder_slot best = larder__pickset_draw(&j->touched, rng);
+    uint32_t at = larder_rng_below(rng, j->touched.count);
+    larder_slot best = touched_at(o, j, at);
     for (uint32_t i = 1; i < LARDER__ODS_LOOKS * o->live; i++) {
-        larder_slot s = larder__pickset_draw(&j->touched, rng);
-        if (count_of(o, o->slots->key_of[s]) > count_of(o, o->slots->key_of[best]))
+        uint32_t k = larder_rng_below(rng, j->touched.count);
+        larder_slot s = touched_at(o, j, k);
+        if (count_of(o, o->slots->key_of[s]) > count_of(o, o->slots->key_of[best])) {
             best = s;
+            at = k;
+        }
     }
+    if (o->near_count) /* it is served now, and so not touched any more */
+        memmove(o->near + at, o->near + at + 1, (--o->near_count - at) * sizeof *o->near);
     return best;
 }
 
@@ -295,6 +316,7 @@ int larder__ods_batch(larder__ods *o, uint32_t job, larder_rng *rng, const uint6
         promise(o, j, s);
         served[i] = wanted[i];
     }
+    list_near(o, j, n);
     for (size_t i = 0; i < n; i++) {
         if (served[i] != UINT64_MAX)
             continue;
@@ -409,7 +431,8 @@ int larder__ods_open(larder__ods *o, const larder_slots *slots, uint8_t *byte) {
     *o = (larder__ods){.slots = slots, .byte = byte};
     larder_rng_seed(&o->rng, 0, 0x0d5);
     o->offered = larder__calloc(LARDER__ODS_OFFERS, sizeof *o->offered);
-    int rc = o->offered ? 0 : LARDER_E_NOMEM;
+    o->near = larder__calloc(LARDER__ODS_NEAR, sizeof *o->near);
+    int rc = o->offered && o->near ? 0 : LARDER_E_NOMEM;
     larder__pickset *sets[] = {&o->fresh, &o->done, &o->promised};
     for (int i = 0; rc == 0 && i < 3; i++)
         rc = larder__pickset_open(sets[i], (uint32_t)slots->keys);
@@ -425,6 +448,7 @@ void larder__ods_close(larder__ods *o) {
     larder__pickset_close(&o->promised);
     larder__free(o->few);
     larder__free(o->offered);
+    larder__free(o->near);
     *o = (larder__ods){0};
 }
 

@@ -52,13 +52,16 @@ typedef struct larder__ods {
     larder__pickset *few;  /* few[k]: samples not resident, seen by k jobs, 2k < J */
     uint32_t few_count, few_cap;
     larder__pickset promised; /* slots chosen for a batch that has not asked for them yet */
-    uint32_t *offered;        /* samples last named by larder__ods_refill */
+    uint32_t *near; /* while a batch is chosen: its job's `touched`, listed, if it is worth it */
+    uint32_t near_count;
+    uint32_t *offered; /* samples last named by larder__ods_refill */
     size_t offered_count;
     larder__ods_job jobs[LARDER__ODS_JOBS];
 } larder__ods;
 
 enum {
     LARDER__ODS_OFFERS = 1024, /* refills at once, at most */
+    LARDER__ODS_NEAR = 4096,   /* slots that are listed at most */
     LARDER__ODS_LOOKS = 2,     /* draws a live job, of which the nearest to done is served */
 };
 

@@ -43,8 +43,9 @@ typedef struct larder__place {
     size_t next_row, rows_left;    /* not handed to a reader yet; not finished yet */
     size_t unprepared;             /* of the batch's own; what the device does is one more */
     _Atomic uint32_t reading;      /* joint reads under way */
-    bool *piece_read;              /* piece i, of l->piece rows: read, and nobody prepares it yet */
-    size_t pieces_read;            /* how many such */
+    uint8_t *piece_read;           /* piece i, of l->piece rows: read, and nobody prepares it yet */
+    size_t pieces_read;            /* how many such, */
+    size_t pieces_awaited;         /* and how many of them have rows that another job brings */
     size_t device_rows;            /* the first so many are for the device, if it takes them; */
     size_t unsent;                 /* of these not written down yet */
     larder__orders *orders;        /* what was; NULL: nothing is decoded there */
@@ -274,7 +275,7 @@ void larder__worker_abandon(larder_loader *);
  * is left to prepare, else the piece is prepared now or kept for later. */
 larder__place *larder__unread_find(larder_loader *);
 void larder__unread_take(larder_loader *, larder__place *, size_t *from, size_t *n);
-void larder__unread_keep(larder_loader *, larder__place *, size_t from);
+void larder__unread_keep(larder_loader *, larder__place *, size_t from, size_t n);
 /* With the lock held, which is given up meanwhile: prepares some rows of a place, or reads and
  * prepares some. False: others are at all that are left. */
 bool larder__place_work(larder_loader *, larder__scratch *, larder__place *);

@@ -146,9 +146,10 @@ static void append(larder__lane *l, const char *text, size_t n) {
 }
 
 static void append_key(larder__lane *l, const char *key, size_t n) {
-    char length[24] = "";
-    int digits = snprintf(length, sizeof length, "$%zu\r\n", n);
-    append(l, length, (size_t)digits);
+    char length[24];
+    append(l, "$", 1);
+    append(l, length, (size_t)(larder__redis_digits(length, n, 10) - length));
+    append(l, "\r\n", 2);
     append(l, key, n);
     append(l, "\r\n", 2);
 }
@@ -432,6 +433,10 @@ static void pump(larder__redis_values *f, larder__lane *l) {
 
 bool larder__redis_fetch_over(const larder__redis_fetch *e) {
     return atomic_load(&e->state) != LARDER__ON_ITS_WAY;
+}
+
+bool larder__redis_fetch_came(const larder__redis_fetch *e) {
+    return atomic_load(&e->state) == LARDER__ARRIVED;
 }
 
 larder_buf *larder__redis_values_look(larder__redis_values *f, larder__redis_fetch *e) {

@@ -7,21 +7,27 @@
 #include "redis/fetch_token.h"
 #include "redis/group_inside.h"
 
+#include <math.h>
 #include <string.h>
 
 #if LARDER_HAVE_HIREDIS
 
-static const double MAKER_SECONDS = 2;      /* another job may take to keep its promise, */
+static const double MAKER_SECONDS = 2;      /* another job may go without keeping a promise, */
 static const double IMPATIENCE_SECONDS = 5; /* and is not waited for so long if it does not */
-static const double NEWS_SECONDS = 0.03;
-enum { BRIEFLY = 5 }; /* seconds: longer than anybody waits */
+static const double NEWS_SECONDS = 0.004, PAUSE_MOST = 0.02;
+enum {
+    BRIEFLY = 5, /* seconds: longer than anybody waits */
+    AT_ONCE = 256,
+    UNTOLD = 32, /* values that are looked for before their maker has said that they are there */
+};
 
 typedef struct passage { /* an entry that this job has promised to make, or waits for */
     larder__group *g;
     larder__value value;
     bool brief;                    /* made: it has left already */
-    larder__redis_fetch *again;    /* waits: what was asked for once more, under `lists` */
-    struct passage *next, *before; /* of those that wait, under `lists` */
+    larder__redis_fetch *asked;    /* waits, under `lists` as all that follows: what is sent for; */
+    bool last;                     /* it was made by then, or never will be */
+    struct passage *next, *before; /* of those that wait */
 } passage;
 
 /* ---- tickets --------------------------------------------------------------------------------- */
@@ -42,6 +48,44 @@ static larder__redis_fetch *promise(larder__ticket *t) {
     return t->buf ? e : NULL;
 }
 
+/* Has somebody promised this very value and not brought it yet? */
+static bool promised(larder__group *g, const larder__value *v) {
+    pthread_mutex_lock(&g->state);
+    bool yes = g->machine && larder__machine_promised(g->machine, v->id, v->mark);
+    pthread_mutex_unlock(&g->state);
+    return yes;
+}
+
+static void wait_begin(larder__group *g, passage *p) {
+    pthread_mutex_lock(&g->lists);
+    p->next = NULL;
+    p->before = g->waiting_last;
+    *(p->before ? &p->before->next : &g->waiting) = p;
+    g->waiting_last = p;
+    pthread_mutex_unlock(&g->lists);
+}
+
+static void wait_end(larder__group *g, passage *p) {
+    pthread_mutex_lock(&g->lists);
+    *(p->before ? &p->before->next : &g->waiting) = p->next;
+    *(p->next ? &p->next->before : &g->waiting_last) = p->before;
+    pthread_mutex_unlock(&g->lists);
+    larder__redis_fetch_unref(&p->asked);
+}
+
+/* A ticket that waits for another job; false: no memory. */
+static bool wait_for(larder__group *g, const larder__value *v, larder__ticket *t) {
+    passage *p = larder__malloc(sizeof *p);
+    if (!p)
+        return false;
+    *p = (passage){.g = g, .value = *v};
+    t->flight = (larder__flight *)(void *)p;
+    t->task = LARDER__WAIT;
+    t->size = v->size;
+    wait_begin(g, p);
+    return true;
+}
+
 /* From an answer to a ticket of the loader's; a fetch to send, or NULL. */
 static larder__redis_fetch *board(larder__group *g, const larder__reply *a, const larder_access *in,
                                   larder__ticket *out) {
@@ -55,6 +99,9 @@ static larder__redis_fetch *board(larder__group *g, const larder__reply *a, cons
                             .mark = a->mark};
     if (a->kind != LARDER_MISS) {
         if (in->tag == LARDER_TAG_FETCH) /* it is there, or not wanted after all */
+            return NULL;
+        larder__value v = value_of(out, out->form);
+        if (promised(g, &v) && wait_for(g, &v, out))
             return NULL;
         larder__redis_fetch *e = promise(out);
         if (!e)
@@ -74,7 +121,6 @@ static larder__redis_fetch *board(larder__group *g, const larder__reply *a, cons
 
 void larder__group_board(void *st, const larder__reply *answers, const larder_access *in, size_t n,
                          larder__ticket *out) {
-    enum { AT_ONCE = 256 };
     larder__group *g = st;
     larder__redis_fetch *fetches[AT_ONCE];
     for (size_t i = 0; i < n;) {
@@ -139,52 +185,56 @@ void larder__group_fail(void *st, larder__ticket *t, int code) {
     stored(t->flight, false);
 }
 
-/* Has somebody promised this very value and not brought it yet? */
-static bool promised(larder__group *g, const larder__value *v) {
-    pthread_mutex_lock(&g->state);
-    bool yes = g->machine && larder__machine_promised(g->machine, v->id, v->mark);
-    pthread_mutex_unlock(&g->state);
-    return yes;
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* With `lists` held: a new question for this one, unless it has come, is on its way or is not to be
+ * had. `untold`: even if its maker has not said yet that it is there. */
+static larder__redis_fetch *question(larder__group *g, passage *p, bool untold) {
+    if (p->last ||
+        (p->asked && (!larder__redis_fetch_over(p->asked) || larder__redis_fetch_came(p->asked))))
+        return NULL;
+    bool made = !promised(g, &p->value);
+    if (!made && !untold)
+        return NULL;
+    larder__redis_fetch_unref(&p->asked);
+    p->asked = larder__redis_fetch_new(&p->value);
+    p->last = made && p->asked;
+    return p->asked;
 }
 
-/* Asks once more for everything that is waited for, all together. */
-static void ask_again(larder__group *g) {
-    enum { AT_ONCE = 256 };
+/* Sends for what is waited for, all together: what was made, and the first `untold` of the rest. */
+static void ask_for_waiting(larder__group *g, size_t untold) {
     larder__redis_fetch *fetches[AT_ONCE];
     size_t n = 0;
     pthread_mutex_lock(&g->lists);
-    for (passage *p = g->waiting; p && n < AT_ONCE; p = p->next) {
-        if (p->again && !larder__redis_fetch_over(p->again))
-            continue;
-        larder__redis_fetch_unref(&p->again);
-        if ((p->again = larder__redis_fetch_new(&p->value)))
-            fetches[n++] = p->again;
+    for (passage *p = g->waiting; p; p = p->next) {
+        if ((fetches[n] = question(g, p, untold > 0))) {
+            n++;
+            untold -= !p->last; /* then it was asked for early */
+        }
+        if (n == AT_ONCE || !p->next) {
+            larder__redis_values_send(g->far, fetches, n); /* does not wait */
+            n = 0;
+        }
     }
-    larder__redis_values_send(g->far, fetches, n); /* does not wait */
     pthread_mutex_unlock(&g->lists);
 }
 
-/* What came of it; NULL: nothing as yet. */
-static larder_buf *look_again(larder__group *g, passage *p, uint8_t *held) {
+/* At every step, and so before our next question: as nobody_wants_before expects. */
+void larder__group_collect(larder__group *g) { ask_for_waiting(g, 0); }
+
+/* What came of it; NULL: nothing as yet, or `last`, nothing at all. */
+static larder_buf *look(larder__group *g, passage *p, uint8_t *held, bool *last) {
     pthread_mutex_lock(&g->lists);
-    larder__redis_fetch *e = p->again;
-    p->again = NULL;
+    larder__redis_fetch *e = p->asked;
+    p->asked = NULL;
+    *last = p->last;
     pthread_mutex_unlock(&g->lists);
     larder_buf *out = e ? larder__redis_values_look(g->far, e) : NULL;
     if (out)
         *held = larder__redis_fetch_held(e);
     larder__redis_fetch_unref(&e);
     return out;
-}
-
-static void wait_begin(larder__group *g, passage *p) {
-    pthread_mutex_lock(&g->lists);
-    p->before = NULL;
-    p->next = g->waiting;
-    if (p->next)
-        p->next->before = p;
-    g->waiting = p;
-    pthread_mutex_unlock(&g->lists);
 }
 
 /* This one alone, now: it may have come since it was last asked for. */
@@ -200,18 +250,6 @@ static larder_buf *ask_now(larder__group *g, const larder__value *v, uint8_t *he
     return out;
 }
 
-static void wait_end(larder__group *g, passage *p) {
-    pthread_mutex_lock(&g->lists);
-    if (p->next)
-        p->next->before = p->before;
-    if (p->before)
-        p->before->next = p->next;
-    else
-        g->waiting = p->next;
-    pthread_mutex_unlock(&g->lists);
-    larder__redis_fetch_unref(&p->again);
-}
-
 /* What the others did since our last question; nobody may be asking one for a while. */
 static void hear_news(larder__group *g) {
     if (!larder__client_try(g->client))
@@ -223,26 +261,41 @@ static void hear_news(larder__group *g) {
     larder__client_done(g->client);
 }
 
-/* Another job is at it: looks again, less and less often. Makers take their batches in the order of
- * the journal, and make before they wait; so whoever waits, waits for somebody who is not waiting
- * for them. */
+/* How many promises its maker has kept so far; 0: nobody is at it. */
+static uint64_t progress(larder__group *g, const larder__value *v) {
+    pthread_mutex_lock(&g->state);
+    uint64_t kept = g->machine ? larder__machine_progress(g->machine, v->id, v->mark) : 0;
+    pthread_mutex_unlock(&g->state);
+    return kept;
+}
+
+/* Another job is at it: looks again, less and less often, as long as that one keeps promises.
+ * Makers take their batches in the order of the journal, and make before they wait; so whoever
+ * waits, waits for somebody who is not waiting for them. */
 static larder_buf *wait_for_maker(larder__group *g, passage *p, uint8_t *held) {
-    double began = larder__world_now(), pause = 0.001, news = began + NEWS_SECONDS;
+    bool last, patient = larder__world_now() >= atomic_load(&g->impatient_until);
+    larder_buf *out = look(g, p, held, &last);
+    if (out || last)
+        return out;
     larder__group_count(g, g->waited);
-    while (larder__world_now() < began + MAKER_SECONDS && !larder__redis_values_away(g->far)) {
-        bool last = !promised(g, &p->value); /* what is made now is there */
-        larder_buf *out = look_again(g, p, held);
-        if (!out && last) /* asked before that, maybe */
-            return ask_now(g, &p->value, held);
-        if (out || began < atomic_load(&g->impatient_until))
+    double now = larder__world_now(), until = now + MAKER_SECONDS, news = now + NEWS_SECONDS;
+    uint64_t kept = progress(g, &p->value);
+    for (double pause = 0.001; now < until && !larder__redis_values_away(g->far);
+         pause = fmin(1.5 * pause, PAUSE_MOST)) {
+        ask_for_waiting(g, UNTOLD);
+        out = look(g, p, held, &last);
+        if (out || last || !patient)
             return out;
         larder__world_sleep_until(larder__world_now() + pause);
-        ask_again(g);
-        pause = pause < 0.02 ? 1.5 * pause : 0.02;
-        if (larder__world_now() > news) {
-            hear_news(g);
-            news = larder__world_now() + NEWS_SECONDS;
-        }
+        now = larder__world_now();
+        if (now < news)
+            continue;
+        hear_news(g);
+        uint64_t more = progress(g, &p->value);
+        if (more != kept)
+            until = now + MAKER_SECONDS;
+        kept = more;
+        news = (now = larder__world_now()) + NEWS_SECONDS;
     }
     larder__group_count(g, g->stuck);
     atomic_store(&g->impatient_until, larder__world_now() + IMPATIENCE_SECONDS);
@@ -291,6 +344,8 @@ int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder
     uint8_t held = LARDER_ENCODED;
     if (!comes && (*out = ask_now(g, &v, &held)) && does(t, &v, held, out))
         return 0;
+    if (comes && wait_for(g, &v, t))
+        return 0;
     passage *p = larder__malloc(sizeof *p);
     if (!p) {
         uint8_t form = t->form;
@@ -301,11 +356,6 @@ int larder__group_receive(void *st, larder__ticket *t, larder_buf *token, larder
     *p = (passage){.g = g, .value = v};
     t->flight = (larder__flight *)(void *)p;
     t->size = v.size;
-    if (comes) {
-        t->task = LARDER__WAIT;
-        wait_begin(g, p);
-        return 0;
-    }
     /* Nobody has it: made here, and put where it should be. */
     t->task = LARDER__MAKE;
     t->make = t->form;

@@ -9,6 +9,7 @@
 typedef struct larder__leaving { /* a value that we evicted, and with which record */
     larder__left value;
     uint64_t record;
+    bool promised; /* it was not made then */
 } larder__leaving;
 
 typedef struct larder__group {
@@ -37,14 +38,14 @@ typedef struct larder__group {
     larder__leaving *left; /* to be deleted, oldest first */
     size_t left_count, left_cap;
     uint64_t records;                        /* applied so far */
-    uint64_t heard[LARDER__MACHINE_JOBS][2]; /* which were each job's last, and the one before */
+    uint64_t heard[LARDER__MACHINE_JOBS][3]; /* which were each job's last, newest first */
 
     pthread_mutex_t lists;
     larder__left *made; /* to be told */
     size_t made_count, made_cap;
     larder__left *told; /* of those, with the next question */
     size_t told_count, told_cap;
-    struct passage *waiting; /* for other jobs to make something */
+    struct passage *waiting, *waiting_last; /* for other jobs to make something; oldest first */
     larder__stats *stats;
     larder__stat waited, stuck, joined, renewed;
 } larder__group;
@@ -69,6 +70,7 @@ void larder__group_delete(larder__group *, bool all);
 /* group_fill.c: from decisions to bytes; as in larder__carrier. */
 void larder__group_board(void *group, const larder__reply *, const larder_access *, size_t n,
                          larder__ticket *out);
+void larder__group_collect(larder__group *); /* what is waited for and made by now */
 void larder__group_refuse(void *group, const larder__reply *, size_t n);
 void larder__group_fill(void *group, larder__ticket *, larder_buf *);
 void larder__group_fail(void *group, larder__ticket *, int code);

@@ -70,13 +70,18 @@ static void lose(larder__group *g) {
     g->retry_after = RETRY_FIRST;
 }
 
+static void note_leaving(larder__group *g, const larder__machine *m, const larder__left *v) {
+    if (larder__grow(&g->left, &g->left_cap, g->left_count + 1, sizeof *g->left) == 0)
+        g->left[g->left_count++] =
+            (larder__leaving){*v, g->records, larder__machine_promised(m, v->key, v->mark)};
+}
+
 /* Whoever evicts a value deletes it. */
 static void note_left(larder__group *g, const larder__machine *m, uint32_t job,
                       const larder__outcome *o) {
     bool ours = o->for_all ? larder__machine_first(m, g->job) : job == g->job;
     for (size_t i = 0; ours && i < o->left_count; i++)
-        if (larder__grow(&g->left, &g->left_cap, g->left_count + 1, sizeof *g->left) == 0)
-            g->left[g->left_count++] = (larder__leaving){o->left[i], g->records};
+        note_leaving(g, m, &o->left[i]);
 }
 
 static void drop(larder__group *g, const larder__left *d) {
@@ -84,24 +89,24 @@ static void drop(larder__group *g, const larder__left *d) {
                               &(larder__value){.id = d->key, .mark = d->mark, .form = d->form});
 }
 
-/* A value may have left while it was written, and then it came after its deletion. All that has
- * happened until we told of it is known now: who has left by then is deleted here, who leaves later
- * by whoever evicts it. */
-static void drop_late(larder__group *g) {
+/* A value may have left before it was made. All that has happened until we told of it is known now:
+ * who has left by then is deleted by us, who leaves later by whoever evicts it. */
+static void note_late(larder__group *g) {
     for (size_t i = 0; g->machine && i < g->told_count; i++)
         if (!g->told[i].brief &&
             !larder__machine_holds(g->machine, g->told[i].key, g->told[i].mark))
-            drop(g, &g->told[i]);
+            note_leaving(g, g->machine, &g->told[i]);
     g->told_count = 0;
 }
 
-/* A job asks for what it was promised before its next question; with the one after that Redis has
- * heard it. So a value is wanted until all jobs that were there have said two words since. */
+/* A job hears with its next question that a value is made which it was promised, and asks for it
+ * before the one after that; with a third Redis has heard it. So a value is wanted until all
+ * jobs that were there have asked three since. */
 static uint64_t nobody_wants_before(const larder__group *g) {
     uint64_t first = g->records;
     for (uint32_t j = 0; j < LARDER__MACHINE_JOBS; j++)
-        if (larder__machine_here(g->machine, j) && g->heard[j][1] < first)
-            first = g->heard[j][1];
+        if (larder__machine_here(g->machine, j) && g->heard[j][2] < first)
+            first = g->heard[j][2];
     return first;
 }
 
@@ -115,14 +120,28 @@ void larder__group_delete(larder__group *g, bool all) {
     size_t most =
         all ? 0 : larder__cache_slots(larder__machine_cache(g->machine))->resident / BESIDE;
     size_t n = 0;
-    while (n < g->left_count && (g->left[n].record < before || g->left_count - n > most))
-        drop(g, &g->left[n++].value);
+    for (; n < g->left_count; n++) {
+        larder__left v = g->left[n].value;
+        bool full = g->left_count - n > most;
+        if (g->left[n].record >= before && !full)
+            break;
+        if (g->left[n].promised && !full)
+            note_leaving(g, g->machine, &v); /* they want it from when it is made */
+        else
+            drop(g, &v);
+    }
     if (n)
         memmove(g->left, g->left + n, (g->left_count - n) * sizeof *g->left);
     g->left_count -= n;
 }
 
-static void note_heard(larder__group *g, uint32_t job, bool joins) {
+/* Questions: other words go together with one. */
+static void note_heard(larder__group *g, uint32_t job, larder__op_type type) {
+    bool joins = type == LARDER__OP_JOIN;
+    if (!joins && type != LARDER__OP_CLAIM && type != LARDER__OP_EXCHANGE &&
+        type != LARDER__OP_PICKS && type != LARDER__OP_FETCH)
+        return;
+    g->heard[job][2] = joins ? g->records : g->heard[job][1];
     g->heard[job][1] = joins ? g->records : g->heard[job][0];
     g->heard[job][0] = g->records;
 }
@@ -159,7 +178,7 @@ static int apply(larder__group *g, larder__machine *m, const larder__record *rec
     if (rc < 0)
         return rc == LARDER_E_NOMEM || rc == LARDER_E_FULL ? rc : LARDER_E_FORMAT;
     g->records++;
-    note_heard(g, job, op.type == LARDER__OP_JOIN);
+    note_heard(g, job, op.type);
     note_left(g, m, job, &o);
     bool ours = job == g->job && number == g->number && op.type > LARDER__OP_LEAVE;
     return ours ? keep_outcome(g, &op, &o) : 0;
@@ -337,8 +356,10 @@ bool larder__group_step(larder__group *g) {
         rc = apply_all(g, g->machine, &h);
         pthread_mutex_unlock(&g->state);
     }
-    if (rc == 0)
-        drop_late(g);
+    if (rc == 0) {
+        note_late(g);
+        larder__group_collect(g);
+    }
     if (rc < 0) {
         larder__redis_values_say(g->far, larder_errmsg());
         if (rc == LARDER_E_FORMAT)

@@ -14,7 +14,7 @@
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
 
-enum { KEPT_BEHIND = 128, JOBS_MOST = 60 };
+enum { KEPT_BEHIND = 1024, JOBS_MOST = 60 };
 
 /* KEYS of all scripts: state, log, snap. The state is a hash: gen (whose generation all of this
  * is), conf, base and count (of the log: indices of its first record and behind its last), snapat
@@ -42,8 +42,9 @@ enum { KEPT_BEHIND = 128, JOBS_MOST = 60 };
     "local function leave(n) push(struct.pack('<I4I4',2+n*256,0)) redis.call('HDEL',KEYS[1],n) "   \
     "s[tostring(n)]=nil end "                                                                      \
     "local function over(m) return (tonumber(string.sub(m,17)) or 0)<=now end "                    \
+    "local function was(m) return string.sub(m,1,16)==ARGV[1] end "                                \
     "local function expel() for n=0,59 do local m=s[tostring(n)] "                                 \
-    "if m and tostring(n)~=ARGV[2] and over(m) then leave(n) end end end "                         \
+    "if m and tostring(n)~=ARGV[2] and (over(m) or was(m)) then leave(n) end end end "             \
     "local function keep(ttl) for i=1,3 do redis.call('EXPIRE',KEYS[i],ttl) end end "              \
     "local function mine() return sound and s.gen==ARGV[4] and s[ARGV[2]] and "                    \
     "string.sub(s[ARGV[2]],1,16)==ARGV[1] end "

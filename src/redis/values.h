@@ -47,7 +47,8 @@ void larder__redis_values_send(larder__redis_values *, larder__redis_fetch *cons
 larder_buf *larder__redis_values_receive(larder__redis_values *, larder__redis_fetch *);
 /* The same for what need not be there yet: nobody counts it as gone. */
 larder_buf *larder__redis_values_look(larder__redis_values *, larder__redis_fetch *);
-bool larder__redis_fetch_over(const larder__redis_fetch *); /* its answer is here */
+bool larder__redis_fetch_over(const larder__redis_fetch *); /* its answer is here, */
+bool larder__redis_fetch_came(const larder__redis_fetch *); /* and is a value */
 
 /* Writes in the background, to stay for `ttl` seconds (0: for ever), and says how it went: from
  * another thread, or at once if there is too much to write already. */

@@ -152,6 +152,8 @@ void larder__lease_renew(larder__redis_values *, double now);
 void larder__lease_end(larder__redis_values *);
 
 /* values.c */
+/* Writes a number there, without an end; where it ended. */
+char *larder__redis_digits(char *to, uint64_t n, unsigned base);
 size_t larder__redis_values_key(const larder__redis_values *, const larder__value *,
                                 char out[LARDER__KEY]);
 void larder__redis_values_say(larder__redis_values *, const char *why);

@@ -19,6 +19,7 @@ typedef struct member {
     bool here;
     bool related;     /* a sample of its was made a stand-in since its last batch */
     uint32_t counted; /* its number where the policy counts jobs */
+    uint64_t kept;    /* promises; not saved */
 } member;
 
 typedef struct pledge { /* to make what has left in the meantime */
@@ -383,6 +384,7 @@ static pledge *find_pledge(const larder__machine *m, uint64_t key, uint64_t mark
 }
 
 static void apply_made(larder__machine *m, uint32_t job, const larder__op *o) {
+    m->jobs[job].kept += o->n;
     for (size_t i = 0; m->makers && i < o->n; i++) {
         uint32_t key = o->made[i].key;
         pledge *left = find_pledge(m, key, o->made[i].mark);
@@ -661,6 +663,15 @@ bool larder__machine_promised(const larder__machine *m, uint64_t key, uint64_t m
     if (larder__machine_holds(m, key, mark))
         return m->makers[key];
     return find_pledge(m, key, mark);
+}
+
+uint64_t larder__machine_progress(const larder__machine *m, uint64_t key, uint64_t mark) {
+    const pledge *left = find_pledge(m, key, mark);
+    if (left)
+        return m->jobs[left->job].kept + 1;
+    return larder__machine_holds(m, key, mark) && m->makers[key]
+               ? m->jobs[m->makers[key] - 1].kept + 1
+               : 0;
 }
 
 bool larder__machine_here(const larder__machine *m, uint32_t job) {

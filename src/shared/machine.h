@@ -88,6 +88,9 @@ bool larder__machine_stream(const larder__machine *, larder_stream *);
  */
 bool larder__machine_holds(const larder__machine *, uint64_t key, uint64_t mark);
 bool larder__machine_promised(const larder__machine *, uint64_t key, uint64_t mark);
+/* And how many of its promises the job that makes it has kept since it came, + 1; 0: nobody does.
+ */
+uint64_t larder__machine_progress(const larder__machine *, uint64_t key, uint64_t mark);
 bool larder__machine_here(const larder__machine *, uint32_t job);
 
 #endif

@@ -284,11 +284,56 @@ static void test_one_new_generation(void **unused) {
     kit_redis_stop(&r);
 }
 
+/* A job that was away for so long that what it missed is not there any more joins again. What it
+ * was before is gone with that: nobody sees to it that such a one sees anything. */
+static void test_one_place_a_job(void **unused) {
+    (void)unused;
+    enum { AT_ONCE = 100 };
+    larder__record records[AT_ONCE];
+    kit_redis r;
+    char cache[160];
+    larder__cache_text parsed;
+    larder__history h;
+    client late = {0}, busy = {0};
+    larder_writer state = {0};
+    kit_redis_or_skip();
+    kit_redis_start(&r, NULL);
+    text(cache, sizeof cache, &r, "o");
+    check_ok(larder__cache_text_parse(&parsed, cache, ""));
+    larder__redis_values_conf far = {.redis = &parsed.redis, .identity = 6, .owner = "g-o"};
+    client *both[] = {&late, &busy};
+    for (int i = 0; i < 2; i++) {
+        check_ok(larder__redis_values_open(&both[i]->far, &far));
+        check_ok(larder__journal_open(&both[i]->journal, both[i]->far, "o", 6, 600, 1000));
+        check_ok(client_join(both[i]));
+        assert_int_equal(both[i]->joined.job, i);
+    }
+    for (int i = 0; i < AT_ONCE; i++)
+        records[i] = (larder__record){"123456789", 9};
+    for (int i = 0; i < 1200 / AT_ONCE; i++) /* more than are kept */
+        check_ok(larder__journal_step(busy.journal, records, AT_ONCE, &h));
+    larder_write_u32(&state, 1);
+    check_ok(larder__journal_snapshot(busy.journal, &state));
+    assert_int_equal(larder__journal_step(late.journal, NULL, 0, &h), LARDER_E_CHANGED);
+    check_ok(client_join(&late));
+    check_ok(larder__journal_step(busy.journal, NULL, 0, &h));
+    assert_int_equal(h.count, 2);
+    static const uint32_t heads[] = {2 + 0 * 256, 1 + 0 * 256}; /* it leaves, and joins */
+    for (size_t i = 0; i < h.count; i++)
+        assert_memory_equal(h.records[i].bytes, &heads[i], sizeof heads[i]);
+    for (int i = 0; i < 2; i++) {
+        larder__journal_close(&both[i]->journal);
+        larder__redis_values_close(&both[i]->far);
+    }
+    larder__writer_free(&state);
+    kit_redis_stop(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_new_generation),     cmocka_unit_test(test_another_agreement),
-        cmocka_unit_test(test_damage_between_jobs),    cmocka_unit_test(test_damage_under_way),
-        cmocka_unit_test(test_every_maxmemory_policy),
+        cmocka_unit_test(test_one_place_a_job),   cmocka_unit_test(test_one_new_generation),
+        cmocka_unit_test(test_another_agreement), cmocka_unit_test(test_damage_between_jobs),
+        cmocka_unit_test(test_damage_under_way),  cmocka_unit_test(test_every_maxmemory_policy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

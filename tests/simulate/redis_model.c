@@ -332,6 +332,11 @@ static bool over(const script *s, const text *member) {
     return until <= s->ms;
 }
 
+static bool was(const script *s, const text *member) { /* of the same job, before */
+    return member->size >= 16 && s->argv[0].size == 16 &&
+           memcmp(member->at, s->argv[0].at, 16) == 0;
+}
+
 static bool expel(script *s) {
     uint64_t members = 0;
     for (size_t i = 0; i < s->state->count; i += 2)
@@ -343,7 +348,7 @@ static bool expel(script *s) {
             continue;
         snprintf(number, sizeof number, "%d", n);
         const text *m = field(s->state, number);
-        if (m && !text_is(&s->argv[1], number) && over(s, m) && !leave(s, number))
+        if (m && !text_is(&s->argv[1], number) && (over(s, m) || was(s, m)) && !leave(s, number))
             return false;
     }
     return true;
@@ -360,8 +365,7 @@ static void keep(const script *s, const text *ttl) {
 
 static bool mine(const script *s) {
     const text *m = s->sound ? field(s->state, s->argv[1].at) : NULL;
-    return m && same(field(s->state, "gen"), &s->argv[3]) && m->size >= 16 &&
-           s->argv[0].size == 16 && memcmp(m->at, s->argv[0].at, 16) == 0;
+    return m && same(field(s->state, "gen"), &s->argv[3]) && was(s, m);
 }
 
 static void say_records(const script *s, long long from) {
@@ -506,10 +510,10 @@ static bool run_leave(script *s) {
 static const struct {
     uint64_t hash;
     bool (*run)(script *);
-} scripts[] = {{0x33f67d16b4017ca7, run_join},
-               {0x3463ca01110e841d, run_step},
-               {0x6737ae1d9f08bea7, run_snapshot},
-               {0x621a8fb928d0bfd0, run_leave}};
+} scripts[] = {{0xabf87e757d5eb51, run_join},
+               {0x1ed8c58f065131c7, run_step},
+               {0x2cb981de4006576a, run_snapshot},
+               {0x1ac21fd38080a83e, run_leave}};
 
 static void evalsha(const text *argv, size_t argc) {
     script s = {.keys = argv + 3, .argv = argv + 6, .argc = argc - 6};

@@ -60,7 +60,7 @@ void larder__place_close(larder__place *p) {
 
 void larder__place_begin(larder_loader *l, larder__place *p) {
     p->reported = false;
-    p->next_row = p->pieces_read = 0;
+    p->next_row = p->pieces_read = p->pieces_awaited = 0;
     p->device_rows = p->unsent = p->orders ? larder__freight_rows(l, p->plan.n) : 0;
     p->made_there = 0;
     p->unprepared = p->plan.n + (p->device_rows > 0);

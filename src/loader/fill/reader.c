@@ -30,7 +30,7 @@ static void *run(void *arg) {
         }
         larder__unread_take(l, p, &from, &n);
         if (n)
-            larder__unread_keep(l, p, from);
+            larder__unread_keep(l, p, from, n);
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;

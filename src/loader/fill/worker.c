@@ -1,6 +1,7 @@
 /* The threads: draw the next batch when there is room for one, else prepare rows that were read,
- * else read rows of the oldest batch that still has any. Drawing is done by one thread at a time
- * and in order; the rest by all. */
+ * else read rows of the oldest batch that still has any, else wait for rows that another job
+ * brings. That comes last: others may be waiting for what is still to be read here. Drawing is done
+ * by one thread at a time and in order; the rest by all. */
 #include "base/clock.h"
 #include "loader/fill/joint.h"
 #include "loader/inside.h"
@@ -70,14 +71,21 @@ static void lend_pixels(larder_loader *l, larder__place *p) {
     larder__place_lend(l, p, l->x[at]);
 }
 
-/* The oldest batch with a piece that was read and may be prepared. */
-static larder__place *find_read(larder_loader *l) {
+enum { READ = 1, AWAITED }; /* of piece_read; the second: a row of it is another job's to bring */
+
+static bool has_read(const larder__place *p, bool awaited) {
+    return p->phase == LARDER__WORKING && p->pieces_read > (awaited ? 0 : p->pieces_awaited);
+}
+
+/* The oldest batch with a piece that was read and may be prepared, without waiting for anybody
+ * unless `awaited`. */
+static larder__place *find_read(larder_loader *l, bool awaited) {
     for (int k = 0; k < 2; k++)
-        if (l->evaluation.places[k].phase == LARDER__WORKING && l->evaluation.places[k].pieces_read)
+        if (has_read(&l->evaluation.places[k], awaited))
             return &l->evaluation.places[k];
     for (uint64_t k = l->taken; k < l->planned && k < l->taken + l->conf.prefetch; k++) {
         larder__place *p = &l->ring[k % l->conf.ahead];
-        if (p->phase == LARDER__WORKING && p->pieces_read && may_prepare(l, p))
+        if (has_read(p, awaited) && may_prepare(l, p))
             return p;
     }
     return NULL;
@@ -85,10 +93,12 @@ static larder__place *find_read(larder_loader *l) {
 
 static void take_read(larder_loader *l, larder__place *p, size_t *from, size_t *n) {
     size_t i = 0;
-    while (!p->piece_read[i])
+    uint8_t first = p->pieces_read > p->pieces_awaited ? READ : AWAITED;
+    while (p->piece_read[i] != first)
         i++;
-    p->piece_read[i] = false;
+    p->piece_read[i] = 0;
     p->pieces_read--;
+    p->pieces_awaited -= first == AWAITED;
     *from = i * l->piece;
     *n = p->plan.n - *from < l->piece ? p->plan.n - *from : l->piece;
 }
@@ -126,9 +136,18 @@ void larder__unread_take(larder_loader *l, larder__place *p, size_t *from, size_
     }
 }
 
-void larder__unread_keep(larder_loader *l, larder__place *p, size_t from) {
-    p->piece_read[from / l->piece] = true;
+static bool is_awaited(const larder__place *p, size_t from, size_t n) {
+    for (size_t i = from; i < from + n; i++)
+        if (p->plan.tickets[i].task == LARDER__WAIT)
+            return true;
+    return false;
+}
+
+void larder__unread_keep(larder_loader *l, larder__place *p, size_t from, size_t n) {
+    bool awaited = is_awaited(p, from, n);
+    p->piece_read[from / l->piece] = awaited ? AWAITED : READ;
     p->pieces_read++;
+    p->pieces_awaited += awaited;
     pthread_cond_signal(&l->work);
     if (p->calm) /* the user's thread helps */
         pthread_cond_broadcast(&l->ready);
@@ -190,10 +209,10 @@ static void prepare(larder_loader *l, larder__scratch *scratch, larder__place *p
 static void read_and_prepare(larder_loader *l, larder__scratch *scratch, larder__place *p) {
     size_t from, n;
     larder__unread_take(l, p, &from, &n);
-    if (n && may_prepare(l, p))
+    if (n && may_prepare(l, p) && !is_awaited(p, from, n))
         prepare(l, scratch, p, from, n);
     else if (n)
-        larder__unread_keep(l, p, from);
+        larder__unread_keep(l, p, from, n);
 }
 
 static void prepare_read(larder_loader *l, larder__scratch *scratch, larder__place *p) {
@@ -217,15 +236,19 @@ static bool work(larder_loader *l, larder__scratch *scratch) {
     larder__place *p;
     if (larder__drawing_due(l))
         larder__drawing_do(l);
-    else if ((p = find_read(l)))
+    else if ((p = find_read(l, false)))
         prepare_read(l, scratch, p);
     else if ((p = larder__unread_find(l)) && !larder__readers_wanted(l))
         read_and_prepare(l, scratch, p);
-    else if (p) {
-        larder__readers_call(l);
-        return !larder__readers_wanted(l); /* there may be none to be had */
-    } else
-        return false;
+    else {
+        if (p)
+            larder__readers_call(l);
+        if (p && !larder__readers_wanted(l)) /* there may be none to be had */
+            return true;
+        if (!(p = find_read(l, true)))
+            return false;
+        prepare_read(l, scratch, p);
+    }
     return true;
 }
 

@@ -1,0 +1,133 @@
+/* Jobs of one thread that share a cache: whoever has to wait for another reads first what others
+ * may be waiting for, however much of that is in batches that come later. */
+#include "base/world.h"
+#include "loader/inside.h"
+#include "loader_kit.h"
+#include "unix/server.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SIZE = 8 * 8 * 3, HELD = 150, MANY = 200 };
+
+static double never_later(void) { return 1000; }
+
+/* Its clock stands still: it never loses patience with a job that makes nothing. */
+static pid_t start_daemon(const char *socket) {
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        larder__world still = *larder__world_use(NULL);
+        still.now = never_later;
+        larder__world_use(&still);
+        larder__server *server = NULL;
+        larder__server_conf conf = {.socket = socket, .mode = 0600, .cache = 1 << 20, .clients = 4};
+        if (larder__server_open(&server, &conf) < 0 || write(ready[1], "x", 1) != 1)
+            _exit(1);
+        larder__server_run(server);
+        _exit(0);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+static larder__ticket claim(larder__cache *c, uint64_t key) {
+    larder__ticket t;
+    larder_access in = {.key = key, .size = SIZE, .group = LARDER_NO_GROUP};
+    check_ok(larder__cache_claim(c, &in, 1, &t));
+    larder__ticket_drop(&t);
+    return t;
+}
+
+static void give_up(larder__cache *c, larder__ticket *t) {
+    if (t->task == LARDER__MAKE)
+        larder__cache_fail(c, t, LARDER_E_CANCELLED, "not made after all");
+}
+
+/* Has it read all it has drawn, though rows of that wait for somebody else? */
+static bool all_is_read(larder_loader *l) {
+    pthread_mutex_lock(&l->lock);
+    bool all = l->planned == l->taken + l->conf.ahead;
+    size_t waiting = 0;
+    for (uint32_t k = 0; k < l->conf.ahead; k++) {
+        larder__place *p = &l->ring[k];
+        all = all && p->phase != LARDER__FREE && p->next_row == p->rows;
+        for (size_t i = 0; all && i < p->plan.n; i++)
+            waiting += p->plan.tickets[i].task == LARDER__WAIT;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return all && waiting > 0;
+}
+
+/* Samples it read since the daemon did not answer, as where nothing gets a processor for seconds.
+ */
+static double unshared(larder_loader *l) {
+    larder_stat_value v = {.size = sizeof v};
+    for (size_t i = 0; larder_loader_stat(l, i, &v) == 0; i++)
+        if (strcmp(v.name, "daemon_unshared") == 0)
+            return v.value;
+    fail_msg("no figure daemon_unshared");
+    return 0;
+}
+
+static void *train(void *l) {
+    uint64_t got[MANY];
+    assert_true(kit_run(l, got, MANY) > 500 / 16);
+    return NULL;
+}
+
+static void test_reads_before_it_waits(void **unused) {
+    (void)unused;
+    char folder[256], path[300], cache[340];
+    pthread_t thread;
+    larder_loader *first, *second;
+    larder__ticket held[HELD];
+    check_folder(folder);
+    snprintf(path, sizeof path, "%s/s", folder);
+    pid_t pid = start_daemon(path);
+    snprintf(cache, sizeof cache, "unix:%s?budget=60%%", path);
+    larder_loader_conf c = kit_conf("mem:?n=500&h=8&w=8&c=3", "lru");
+    c.cache = cache;
+    c.threads = 1;
+    c.ahead = 8;
+    c.epochs = 1;
+    check_ok(larder_loader_open(&first, &c));
+    train(first); /* from here on its cache is ours */
+    larder__cache *mine = larder__draw_cache(first->draw);
+    for (uint64_t i = 0; i < HELD; i++)
+        held[i] = claim(mine, i);
+    c.seed++;
+    check_ok(larder_loader_open(&second, &c));
+    assert_int_equal(pthread_create(&thread, NULL, train, second), 0);
+    bool all = false;
+    for (int i = 0; i < 6000 && !(all = all_is_read(second)); i++)
+        usleep(10000);
+    for (int i = 0; i < HELD; i++)
+        give_up(mine, &held[i]); /* then the other one reads them */
+    pthread_join(thread, NULL);
+    bool away = unshared(second) > 0;
+    larder_loader_close(&second);
+    larder_loader_close(&first);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    check_folder_remove(folder);
+    if (!all && away)
+        skip();
+    assert_true(all);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reads_before_it_waits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
