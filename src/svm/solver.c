@@ -18,6 +18,7 @@ typedef struct adding {
     size_t rows;
     const larder__panel *columns;
     double *to;
+    const uint32_t *ids; /* of the columns: where they belong in f; NULL: they lie there */
 } adding;
 
 static void add_tile(void *arg, size_t piece, unsigned thread) {
@@ -27,10 +28,14 @@ static void add_tile(void *arg, size_t piece, unsigned thread) {
     c1 = c1 < a->columns->n ? c1 : a->columns->n;
     larder__kernel_add(s->kernel, &s->left, a->rows, s->weight, a->columns, c0, c1, a->to + c0,
                        s->scratch[thread]);
+    if (a->ids)
+        larder__shrunk_spread(&s->shrunk, s->f, a->ids, c0, c1);
 }
 
-/* to += the rows of s->points with s->weight, as far as these columns go. */
-static void add_columns(solver *s, size_t rows, const larder__panel *columns, double *to) {
+/* to += the rows of s->points with s->weight, as far as these columns go; with `ids`, then into f.
+ */
+static void add_columns(solver *s, size_t rows, const larder__panel *columns, double *to,
+                        const uint32_t *ids) {
     if (rows == 0)
         return;
     double from = larder__now();
@@ -43,7 +48,7 @@ static void add_columns(solver *s, size_t rows, const larder__panel *columns, do
         return;
     }
     larder__panel_pick(&s->left, s->kernel, s->all, s->points, rows);
-    adding a = {s, rows, columns, to};
+    adding a = {s, rows, columns, to, ids};
     larder__team_run(s->conf->team, add_tile, &a, (columns->n + LARDER__TILE - 1) / LARDER__TILE);
     s->out->rows_made += rows;
     s->out->values += rows * columns->n;
@@ -53,12 +58,10 @@ static void add_columns(solver *s, size_t rows, const larder__panel *columns, do
 /* f += them, but for idle points. */
 static void add_rows(solver *s, size_t rows) {
     larder__shrunk *h = &s->shrunk;
-    if (!h->on) {
-        add_columns(s, rows, s->all, s->f);
-        return;
-    }
-    add_columns(s, rows, &h->part, h->sum);
-    larder__shrunk_spread(h, s->f, h->ids, h->active);
+    if (h->on)
+        add_columns(s, rows, &h->part, h->sum, h->ids);
+    else
+        add_columns(s, rows, s->all, s->f, NULL);
 }
 
 /* The gradient of a start that is not zero. */
@@ -214,11 +217,10 @@ static void bring_back(solver *s) {
             s->weight[rows++] = q->beta[v] - h->beta[v];
         }
         if (rows == s->slots || v + 1 == q->n) {
-            add_columns(s, rows, &h->rest, h->sum);
+            add_columns(s, rows, &h->rest, h->sum, h->ids + h->active);
             rows = 0;
         }
     }
-    larder__shrunk_spread(h, s->f, h->ids + h->active, h->points - h->active);
     h->on = false;
     memset(h->quiet, 0, h->points * sizeof *h->quiet);
 }

@@ -328,7 +328,7 @@ static void keep_line(void *arg, const char *line) {
 static int at_once(void *arg, const larder_svm_progress *p) {
     size_t *calls = arg; /* one thread at a time */
     assert_true(p->problem <= p->problems);
-    return ++*calls >= 20;
+    return (int)++*calls;
 }
 
 static void pairs_side_by_side(void **state) {
@@ -562,7 +562,7 @@ static void shrunk_points(void **state) {
         for (size_t i = 0; i < s.active; i++)
             s.sum[i] = s.ids[i] + 1;
         memset(f, 0, sizeof f);
-        larder__shrunk_spread(&s, f, s.ids, s.active);
+        larder__shrunk_spread(&s, f, s.ids, 0, s.active);
         for (size_t i = 0; i < 150; i++)
             assert_true(f[i] == (s.idle[i] ? 0 : (double)i + 1) && s.sum[i] == 0);
         assert_memory_equal(s.beta, beta, sizeof beta);
