@@ -330,6 +330,7 @@ static int solve(larder__solving *f) {
                                                        ? t->conf->most_iterations
                                                        : most_iterations(f->task.n),
                                 .shrinking = t->conf->shrinking && !t->shared,
+                                .whole = t->looks ? LARDER__WHOLE_AT_HAND : 0,
                                 .team = f->team,
                                 .data = t->data,
                                 .data_row = f->own_rows ? f->own_rows : t->samples.point_row,

@@ -595,6 +595,7 @@ static int open_solver(solver *s) {
     /* Whoever keeps or records rows is asked about those of a round. */
     bool told = s->conf->rows || s->conf->enter || s->conf->scores;
     size_t whole = told ? WS : s->conf->gram ? LARDER__WHOLE_AT_HAND : LARDER__WHOLE;
+    whole = s->conf->whole ? s->conf->whole : whole;
     s->slots = n <= whole ? (n + 15) / 16 * 16 : WS;
     s->smo.n = s->slots;
     s->smo.groups = s->qp->group ? 2 : 1;

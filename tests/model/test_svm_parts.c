@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include "base/mem.h"
+#include "svm/gram.h"
 #include "svm/near_border.h"
 #include "svm/samples.h"
 #include "svm/shrink.h"
@@ -19,8 +20,9 @@
 
 static larder_rng rng;
 
-/* Clouds of points, a class each; label 0.. or, with classes = 0, a target. */
-static larder_svm_data *clouds(size_t rows, size_t dim, int classes, uint64_t seed) {
+/* Clouds of points, a class each, so far apart; label 0.. or, with classes = 0, a target. */
+static larder_svm_data *clouds_apart(size_t rows, size_t dim, int classes, uint64_t seed,
+                                     double apart) {
     larder_rng_seed(&rng, seed, 0);
     double *x = calloc(rows * dim, sizeof *x), *y = calloc(rows, sizeof *y);
     assert_true(x && y);
@@ -28,7 +30,7 @@ static larder_svm_data *clouds(size_t rows, size_t dim, int classes, uint64_t se
         uint32_t c = classes ? larder_rng_below(&rng, (uint32_t)classes) : 0;
         double sum = 0;
         for (size_t f = 0; f < dim; f++) {
-            x[i * dim + f] = larder_rng_unit(&rng) + (f == c % dim ? 0.5 : 0);
+            x[i * dim + f] = larder_rng_unit(&rng) + (f == c % dim ? apart : 0);
             sum += x[i * dim + f] * (f % 2 ? 1 : -1);
         }
         y[i] = classes ? c : sum + larder_rng_unit(&rng);
@@ -41,6 +43,10 @@ static larder_svm_data *clouds(size_t rows, size_t dim, int classes, uint64_t se
                                                       .label = y}));
     free(x), free(y);
     return d;
+}
+
+static larder_svm_data *clouds(size_t rows, size_t dim, int classes, uint64_t seed) {
+    return clouds_apart(rows, dim, classes, seed, 0.5);
 }
 
 static larder_svm_conf conf_of(larder_svm_task task, double c, double gamma) {
@@ -307,6 +313,74 @@ static void no_memory(void **state) {
     free(out);
     larder_svm_data_close(&d);
     unsetenv("LARDER_SEE");
+}
+
+/* Where values are dear some pairs say whether all of them are computed at once: they are where
+ * pairs want most of their rows, and the answer does not depend on threads. */
+static void pairs_after_a_look(void **state) {
+    (void)state;
+    for (int hard = 0; hard < 2; hard++) {
+        larder_svm_data *d = clouds_apart(1700, 64, 6, 5, hard ? 0.5 : 8);
+        larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 10, hard ? 0.1 : 0.01);
+        larder_svm_model *apart, *one, *three;
+        larder_svm_stats s[3] = {{.size = sizeof *s}, {.size = sizeof *s}, {.size = sizeof *s}};
+        check_ok(larder_svm_train(&one, d, &conf, &s[1]));
+        conf.threads = 3;
+        check_ok(larder_svm_train(&three, d, &conf, &s[2]));
+        conf.separate_rows = true;
+        check_ok(larder_svm_train(&apart, d, &conf, &s[0]));
+        assert_true(same_model(one, three));
+        assert_true(s[1].values == s[2].values);
+        assert_true(largest_difference(one, apart, d) < 5e-3);
+        uint64_t all = larder__gram_values(1700);
+        assert_true(hard ? s[1].values > all && s[1].values < s[0].values
+                         : s[1].values < all && s[1].values == s[0].values);
+        larder_svm_model_close(&apart);
+        larder_svm_model_close(&one);
+        larder_svm_model_close(&three);
+        larder_svm_data_close(&d);
+    }
+}
+
+/* Half of all values are computed, the others are theirs. */
+static void all_values(void **state) {
+    (void)state;
+    enum { N = 1300 };
+    larder_svm_data *d = clouds(N, 6, 2, 13);
+    larder__kernel_conf conf = {.type = LARDER_SVM_RBF, .gamma = 1};
+    larder__kernel k;
+    larder__panel all;
+    larder__team *team;
+    larder__gram g;
+    uint32_t ids[N];
+    static float row[N];
+    uint64_t values = 0;
+    for (uint32_t i = 0; i < N; i++)
+        ids[i] = i;
+    check_ok(larder__kernel_open(&k, &conf, d, NULL, LARDER__ENGINE_AUTO));
+    check_ok(larder__panel_fill(&all, &k, d, ids, N));
+    check_ok(larder__team_open(&team, 3));
+    check_ok(larder__gram_open(&g, &k, &all, team));
+    size_t bytes = (larder__kernel_scratch(&k, 1) + 63) / 64 * 64 + 64;
+    void *scratch = aligned_alloc(64, bytes);
+    assert_non_null(scratch);
+    memset(scratch, 0, bytes);
+    for (size_t i = 0; i < N; i++) {
+        larder__kernel_block(&k, &all, i, i + 1, &all, 0, N, row, N, scratch);
+        for (size_t j = 0; j < N; j++) {
+            values += j >= i / LARDER__TILE * LARDER__TILE;
+            assert_true(fabsf(larder__gram_row(&g, i)[j] - row[j]) < 1e-6f);
+            if (i / LARDER__TILE != j / LARDER__TILE)
+                assert_true(larder__gram_row(&g, i)[j] == larder__gram_row(&g, j)[i]);
+        }
+    }
+    assert_true(larder__gram_values(N) == values);
+    free(scratch);
+    larder__gram_close(&g);
+    larder__team_close(&team);
+    larder__panel_free(&all);
+    larder__kernel_close(&k);
+    larder_svm_data_close(&d);
 }
 
 /* ---- side by side ---------------------------------------------------------------------------- */
@@ -626,6 +700,8 @@ int main(void) {
         cmocka_unit_test(whole_then_exact),
         cmocka_unit_test(no_memory_for_a_grid),
         cmocka_unit_test(no_memory),
+        cmocka_unit_test(pairs_after_a_look),
+        cmocka_unit_test(all_values),
         cmocka_unit_test(pairs_side_by_side),
         cmocka_unit_test(a_team_leaves_nothing),
         cmocka_unit_test(weights_are_repeats),
