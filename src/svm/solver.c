@@ -465,12 +465,12 @@ static int settle(solver *s) {
 
 /* Many small problems spend their time on memory: what is zeroed is one block, what is written
  * before it is read another. */
-typedef struct part {
+typedef struct span {
     void *to; /* a pointer to be set */
     size_t count, bytes;
-} part;
+} span;
 
-static void *lay_out(const part *parts, size_t n, bool zeroed) {
+static void *lay_out(const span *parts, size_t n, bool zeroed) {
     size_t whole = 64;
     for (size_t i = 0; i < n; i++) {
         if (parts[i].count > (SIZE_MAX / 2 - whole) / parts[i].bytes)
@@ -492,8 +492,10 @@ static void *lay_out(const part *parts, size_t n, bool zeroed) {
 static bool open_arrays(solver *s) {
     larder__smo *m = &s->smo;
     size_t n = s->qp->n, points = s->all->n, slots = s->slots;
+    larder__smo_part *part = &s->smo_part;
+    size_t room = part->room = is_small(s) ? 0 : larder__smo_part_room(slots);
     s->pieces = larder__survey_pieces(n);
-    const part parts[] = {
+    const span parts[] = {
         {&s->f, points, sizeof *s->f},
         {&s->diagonal, points, sizeof *s->diagonal},
         {&s->inside, n, sizeof *s->inside},
@@ -519,6 +521,13 @@ static bool open_arrays(solver *s) {
         {&m->low, slots / 8 + 2, 1},
         {&m->in_group[0], slots / 8 + 2, 1},
         {&m->in_group[1], slots / 8 + 2, 1},
+        {&part->slot, room, sizeof *part->slot},
+        {&part->smo.made, room, sizeof *part->smo.made},
+        {&part->wanted, slots / 8 + 2, 1},
+        {&part->smo.up, room / 8 + 2, 1},
+        {&part->smo.low, room / 8 + 2, 1},
+        {&part->smo.in_group[0], room / 8 + 2, 1},
+        {&part->smo.in_group[1], room / 8 + 2, 1},
     };
     if (!(s->zeroed = lay_out(parts, sizeof parts / sizeof *parts, true)))
         return false;
@@ -528,13 +537,25 @@ static bool open_arrays(solver *s) {
     if (listened && !(s->scores = larder__calloc(points + 16, sizeof *s->scores)))
         return false;
     m->stride = slots + 16;
-    const part rows[] = {
+    const span rows[] = {
         {&m->k, is_small(s) ? 0 : slots * m->stride, sizeof *m->k},
         {&s->far, slots, sizeof *s->far},
         {&s->up, n, sizeof *s->up},
         {&s->low, n, sizeof *s->low},
         {&s->tile, (size_t)s->threads * LARDER__TILE_ROWS * slots, sizeof(double)},
+        {&part->smo.k, room * (room + 16), sizeof *part->smo.k},
+        {&part->smo.f, room, sizeof *part->smo.f},
+        {&part->smo.beta, room, sizeof *part->smo.beta},
+        {&part->before, room, sizeof *part->before},
+        {&part->smo.lo, room, sizeof *part->smo.lo},
+        {&part->smo.hi, room, sizeof *part->smo.hi},
+        {&part->smo.diagonal, room, sizeof *part->smo.diagonal},
+        {&part->smo.place, room, sizeof *part->smo.place},
     };
+    /* With several optima another order of steps may end in a worse one. */
+    larder_svm_kernel kernel = s->kernel->conf.type;
+    bool one = kernel != LARDER_SVM_SIGMOID && kernel != LARDER_SVM_PRECOMPUTED;
+    m->part = room >= LARDER__FEW_SLOTS && one ? part : NULL;
     return (s->written = lay_out(rows, sizeof rows / sizeof *rows, false)) != NULL;
 }
 
