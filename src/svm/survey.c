@@ -132,21 +132,21 @@ static double guess_most(larder__candidate *seen, size_t n, size_t share) {
 }
 
 /* Few of many are wanted: a bound that most lie above spares sorting them out. If it was too low,
- * everybody is looked at, so it decides about time alone. */
-static void guess(choice *c) {
+ * everybody is looked at, so it decides about time alone. `piece`: of which list. */
+static void guess(void *arg, size_t piece, unsigned thread) {
+    (void)thread;
+    choice *c = arg;
     solver *s = c->s;
-    size_t ups = 0, lows = 0;
+    larder__candidate *list = piece ? s->low : s->up;
+    size_t n = 0;
     for (size_t v = 0; v < s->qp->n; v += LOOK_EVERY) {
-        if (!is_candidate(s, c->group, v))
+        bool may = piece ? larder__may_fall(s->qp, v) : larder__may_rise(s->qp, v);
+        if (!may || !is_candidate(s, c->group, v))
             continue;
         double f = larder__gradient(s, v);
-        if (larder__may_rise(s->qp, v))
-            s->up[ups++] = (larder__candidate){f, (uint32_t)v};
-        if (larder__may_fall(s->qp, v))
-            s->low[lows++] = (larder__candidate){-f, (uint32_t)v};
+        list[n++] = (larder__candidate){piece ? -f : f, (uint32_t)v};
     }
-    c->most[0] = guess_most(s->up, ups, c->share);
-    c->most[1] = guess_most(s->low, lows, c->share);
+    c->most[piece] = guess_most(list, n, c->share);
 }
 
 /* One of both lists, in order; `piece`: which. */
@@ -173,7 +173,7 @@ size_t larder__survey_choose(solver *s, uint32_t *out, size_t want) {
     }
     for (unsigned g = 0; g < groups; g++) {
         choice c = {.s = s, .group = g, .share = want / groups};
-        guess(&c);
+        larder__team_run(s->conf->team, guess, &c, 2);
         for (;;) {
             larder__team_run(s->conf->team, choose_piece, &c, s->pieces);
             c.found[0] = bring_together(s, s->up, 0);
