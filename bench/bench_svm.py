@@ -3,15 +3,16 @@ two threads and a cache of rows bring. Runs are taken in turn, so that other wor
 both; CPU time, because wall time means little where something else runs.
 
     bench/bench_svm.py [small|full] [set ...]
-    bench/bench_svm.py policies | reuse | sklearn | shapes  [--state FILE]
+    bench/bench_svm.py policies | reuse | sklearn | shapes | grids  [--state FILE]
 
 small takes the first 6000 rows of each set (some minutes), full all of adult and connect-4 and 10000
 rows of MNIST (LIBSVM alone needs half an hour). policies: training time with each policy of the row
 cache and where it goes, and what Eq. 4 promised (HCST's paper, tables II and III); reuse: rows shared
 by pairs, classes, labels, folds and grids, and not (table VI); sklearn: larder.svm beside sklearn.svm;
-shapes: the same for sets of few rows, few features or many classes, predictions and a search. These take some minutes (less with REPEATS=1) and go on where they stood if --state names a file
-(JSON lines).
-Data: ../shared/data or $LARDER_SHARED."""
+shapes: the same for sets of few rows, few features or many classes, and predictions; grids: searches as
+one types them, by all threads. These take some minutes (less with REPEATS=1) and go on where they stood
+if --state names a file (JSON lines). Blobs are of $SEED.
+Data: ../shared/data or $LARDER_SHARED; $LARDER_LETTER: UCI's letters as LIBSVM text."""
 import json
 import lzma
 import os
@@ -248,18 +249,20 @@ def compare(name, theirs, ours, repeats=5):
     print(f"| {name} | {spread(a)} | {spread(b)} | {ratio:.1f} |", flush=True)
 
 
+def blobs(rows, features, classes, apart):
+    import numpy as np
+    rng = np.random.RandomState(int(os.environ.get("SEED", "0")))
+    y = np.arange(rows) % classes
+    return rng.randn(classes, features)[y] * apart + rng.randn(rows, features), y
+
+
 def shapes(_):
     sys.path.insert(0, os.path.join(ROOT, "python"))
     import numpy as np
     import sklearn.svm as theirs
-    from sklearn.model_selection import GridSearchCV
 
     from larder import svm as ours
-    rng = np.random.RandomState(0)
-
-    def blobs(rows, features, classes, apart):
-        y = np.arange(rows) % classes
-        return rng.randn(classes, features)[y] * apart + rng.randn(rows, features), y
+    rng = np.random.RandomState(int(os.environ.get("SEED", "0")))
     print(f"load {os.getloadavg()[0]:.1f}; CPU ms, one thread, median (least to most) of five\n")
     print("| what | scikit-learn's LIBSVM | larder | ratio |\n|---|---|---|---|")
     for rows, features, classes in ((100, 4, 3), (100, 20, 2), (100, 16, 26), (1000, 4, 3), (1000, 16, 26),
@@ -293,17 +296,49 @@ def shapes(_):
         os.environ["OMP_NUM_THREADS"] = "1"
         compare(f"predict 10000 rows x {features} features, 5000 vectors, {classes} classes",
                 lambda: a.predict(X[:10000]), lambda: b.predict(X[:10000]), 3)
-    for rows, features, classes in ((1500, 64, 10), (3000, 4, 3)):
-        X, y = blobs(rows, features, classes, 0.8)
-        grid = {"C": [0.1, 1, 10, 100, 1000], "gamma": [0.003, 0.01, 0.03, 0.1, 0.3]}
-        compare(f"GridSearchCV, 5 x 5, 5 folds, {rows} rows x {features} features x {classes} classes",
-                lambda: GridSearchCV(theirs.SVC(), grid, cv=5).fit(X, y),
-                lambda: GridSearchCV(ours.SVC(n_jobs=1), grid, cv=5).fit(X, y), 1)
+
+
+def grids(_):
+    sys.path.insert(0, os.path.join(ROOT, "python"))
+    import sklearn.svm as theirs
+    from sklearn.datasets import load_digits, load_svmlight_file
+    from sklearn.model_selection import GridSearchCV
+
+    from larder import svm as ours
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores; GridSearchCV(SVC(), 5 x 5), 5 folds: wall s as typed, "
+          "CPU s of one thread; larder the median of three\n")
+    print("| set | scikit-learn | larder | ratio | scikit-learn, CPU | larder, CPU | ratio | same best |\n"
+          "|---|---|---|---|---|---|---|---|")
+    grid = {"C": [2.0 ** e for e in range(-3, 10, 3)], "gamma": [2.0 ** e for e in range(-8, 1, 2)]}
+    sets = {"digits, 1,797 x 64 x 10": (lambda d: (d[0] / 16, d[1]))(load_digits(return_X_y=True)),
+            "blobs, 1,500 x 16 x 10": blobs(1500, 16, 10, 0.8)}
+    files = [("adult, 1,500 rows", "a9a", 1500), ("pendigits, 2,000 x 16 x 10", "pendigits", 2000)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "data")
+        for name, file, rows in files:
+            unpack(file, rows, path)
+            X, y = load_svmlight_file(path)
+            sets[name] = X.toarray(), y
+    if os.environ.get("LARDER_LETTER"):
+        X, y = load_svmlight_file(os.environ["LARDER_LETTER"])
+        sets["letter, the last 2,000"] = X.toarray()[-2000:], y[-2000:]
+
+    def search(search, machine, X, y):
+        wall, cpu = time.monotonic(), sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+        found = search(machine, grid).fit(X, y)
+        return time.monotonic() - wall, sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) - cpu, found
+    for name, (X, y) in sets.items():
+        a = search(GridSearchCV, theirs.SVC(), X, y)
+        b = sorted((search(ours.GridSearchCV, ours.SVC(), X, y) for _ in range(3)), key=lambda r: r[0])[1]
+        c = sorted(search(ours.GridSearchCV, ours.SVC(n_jobs=1), X, y)[1] for _ in range(3))[1]
+        same = a[2].best_params_ == b[2].best_params_ and a[2].best_score_ == b[2].best_score_
+        print(f"| {name} | {a[0]:.1f} | {b[0]:.2f} | {a[0] / b[0]:.1f} | {a[1]:.1f} | {c:.2f} | {a[1] / c:.1f} | "
+              f"{'yes' if same else 'no'} |", flush=True)
 
 
 def main():
     args = sys.argv[1:]
-    tables = {"policies": policies, "reuse": reuse, "sklearn": sklearn, "shapes": shapes}
+    tables = {"policies": policies, "reuse": reuse, "sklearn": sklearn, "shapes": shapes, "grids": grids}
     if args and args[0] in tables:
         return tables[args[0]](Results(args[2] if args[1:2] == ["--state"] else None))
     full = "full" in args

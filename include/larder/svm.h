@@ -119,8 +119,8 @@ typedef struct larder_svm_conf {
     const char *access_log; /* file for the sequence of rows asked for; NULL: none */
     const char *checkpoint; /* model file written now and then and when interrupted; NULL: none */
     double checkpoint_seconds;
-    /* Called between rounds, by one thread at a time but any of them; not 0 ends training with
-     * LARDER_E_CANCELLED. */
+    /* Called between rounds, at most once a millisecond, by one thread at a time but any of them;
+     * not 0 ends training with LARDER_E_CANCELLED. */
     int (*progress)(void *arg, const larder_svm_progress *);
     void *progress_arg;
     /* Lines of LIBSVM's summary, with their newlines; NULL: quiet. */

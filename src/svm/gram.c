@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { ROWS = 128 /* of a piece */ };
+enum { ROWS = 128 /* of a piece, a part of a tile */ };
 
 typedef struct filling {
     larder__gram *g;
@@ -16,13 +16,28 @@ typedef struct filling {
     size_t across;  /* tiles of a row */
 } filling;
 
+/* Rows r0..r1 of columns c0..c1, as columns of rows; a line of cache at a time. */
+static void mirror(larder__gram *g, size_t r0, size_t r1, size_t c0, size_t c1) {
+    enum { LINE = 16 };
+    for (size_t c = c0; c < c1; c += LINE)
+        for (size_t r = r0; r < r1; r += LINE)
+            for (size_t j = c; j < c + LINE && j < c1; j++)
+                for (size_t i = r; i < r + LINE && i < r1; i++)
+                    g->k[j * g->stride + i] = g->k[i * g->stride + j];
+}
+
+/* What lies below the tiles of the diagonal is what lies above them. */
 static void fill_tile(void *arg, size_t piece, unsigned thread) {
     const filling *f = arg;
     size_t n = f->g->n, r0 = piece / f->across * ROWS, c0 = piece % f->across * LARDER__TILE;
     size_t r1 = r0 + ROWS < n ? r0 + ROWS : n;
     size_t c1 = c0 + LARDER__TILE < n ? c0 + LARDER__TILE : n;
+    if (c1 <= r0)
+        return;
     larder__kernel_block(f->kernel, f->all, r0, r1, f->all, c0, c1,
                          f->g->k + r0 * f->g->stride + c0, f->g->stride, f->scratch[thread]);
+    if (c0 > r0)
+        mirror(f->g, r0, r1, c0, c1);
 }
 
 int larder__gram_open(larder__gram *g, const larder__kernel *k, const larder__panel *all,
@@ -46,6 +61,13 @@ int larder__gram_open(larder__gram *g, const larder__kernel *k, const larder__pa
         return 0;
     larder__gram_close(g);
     return larder__fail(LARDER_E_NOMEM, "no memory for kernel values of %zu points", n);
+}
+
+uint64_t larder__gram_values(size_t n) {
+    uint64_t values = 0;
+    for (size_t r = 0; r < n; r += ROWS)
+        values += (uint64_t)(n - r < ROWS ? n - r : ROWS) * (n - r / LARDER__TILE * LARDER__TILE);
+    return values;
 }
 
 void larder__gram_close(larder__gram *g) {

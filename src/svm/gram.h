@@ -19,6 +19,8 @@ typedef struct larder__gram_run { /* columns that lie side by side here and ther
 int larder__gram_open(larder__gram *, const larder__kernel *, const larder__panel *,
                       larder__team *);
 void larder__gram_close(larder__gram *);
+/* So many values are computed for n points: kernels are symmetric. */
+uint64_t larder__gram_values(size_t n);
 static inline const float *larder__gram_row(const larder__gram *g, size_t point) {
     return g->k + point * g->stride;
 }

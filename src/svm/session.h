@@ -36,6 +36,7 @@ struct larder__svm_session {
     size_t functions, at;        /* how many decision functions, how many are solved */
     larder__kept_rows *kept;     /* over all points, for all decision functions; NULL: not so */
     bool keeps;                  /* rows are kept, by all decision functions or by each its own */
+    bool looks;                  /* that is decided when some of them are solved */
     const uint32_t *fold_of_row; /* a row of the list each: folds to leave out; NULL: none */
     size_t folds, left_out;      /* 1 and SIZE_MAX where there are none */
     uint32_t *cell;              /* a sample each, where points lie in cells; else NULL */
@@ -90,6 +91,9 @@ int larder__session_points(larder__svm_session *);
 int larder__session_sort(larder__svm_session *);
 /* Will rows be kept, and over which points? Or are all values computed now? */
 int larder__session_decide_rows(larder__svm_session *);
+/* The same, where some functions were to be solved first. By counts, so that any number of threads
+ * decides alike. */
+int larder__session_decide_again(larder__svm_session *);
 /* Which rows this function uses, and its own cache where it has one. */
 int larder__solving_rows(larder__solving *);
 void larder__solving_count(larder__solving *);     /* hits of a cache of its own */

@@ -15,9 +15,10 @@ typedef larder__svm_session trainer;
 
 /* ---- keeping rows ---------------------------------------------------------------------------- */
 
-/* A row that is kept is written once and read from memory at each use; computed afresh it goes
- * straight into the gradient. With a third of rows found, keeping pays from about here on. */
-static const double worth_keeping = 3;
+/* A row that is kept is written once, into memory that the system has to find first, and read from
+ * there at each use; computed afresh it goes straight into the gradient. Phishing and four
+ * features, at three times, still lose by it (0.09 s for 0.065, 0.13 for 0.04). */
+static const double worth_keeping = 6;
 
 static uint64_t cache_budget(const trainer *t, size_t points) {
     uint64_t row = points * sizeof(float), all = row * points;
@@ -117,6 +118,9 @@ static int share_rows(trainer *t, size_t largest) {
 /* Folds use each value many times. Pairs of small classes use nearly all of them once, and a
  * blocked product makes them cheaper than row by row. */
 enum { FEW_POINTS = 8192, FEW_PAIRED = 4096, SMALL_CLASS = 256, FEW_DOUBLES = 512 };
+/* Pairs of larger classes may want a few of their rows or all of them. Where a value is dear, some
+ * pairs are solved first to see. */
+enum { MOST_PAIRED = 16384, DEAR_FEATURES = 64, MANY_PAIRS = 15 };
 
 /* Which rows are kept, and how, is asked for or recorded. */
 static bool told_of_rows(const trainer *t) {
@@ -133,6 +137,14 @@ static bool suits_gram(const trainer *t) {
     return t->folds > 1 || (has_parts(t) && n <= FEW_PAIRED && n / t->classes <= SMALL_CLASS);
 }
 
+static bool could_suit_gram(const trainer *t, size_t largest) {
+    size_t n = t->samples.n;
+    return has_parts(t) && t->folds == 1 && t->functions >= MANY_PAIRS && !told_of_rows(t) &&
+           !t->conf->checkpoint && t->kernel.engine == LARDER__ENGINE_DENSE &&
+           t->kernel.dim >= DEAR_FEATURES && n <= MOST_PAIRED && largest <= LARDER__WHOLE_AT_HAND &&
+           cache_budget(t, n) >= (uint64_t)n * n * sizeof(float);
+}
+
 static int open_gram(trainer *t) {
     bool hold = true;
     int rc = t->folds > 1 ? folds_hold(t, &hold) : 0;
@@ -141,7 +153,7 @@ static int open_gram(trainer *t) {
     double start = larder__now();
     rc = larder__gram_open(&t->gram, &t->kernel, &t->panel, t->team);
     t->stats->kernel_seconds += larder__now() - start;
-    t->stats->values += (uint64_t)t->gram.n * t->gram.n;
+    t->stats->values += larder__gram_values(t->gram.n);
     return rc;
 }
 
@@ -167,8 +179,26 @@ static int keep_shared(trainer *t) {
     return rc;
 }
 
-int larder__session_decide_rows(trainer *t) {
+/* A problem that fits the working set computes each value once. */
+static int decide_keeping(trainer *t, size_t largest) {
     larder_svm_stats *s = t->stats;
+    bool told = t->conf->cache_always || t->conf->access_log || t->folds > 1;
+    size_t fits = told ? LARDER__WS : LARDER__WHOLE;
+    if (cache_budget(t, t->samples.points) == 0 || largest <= fits)
+        return 0;
+    int rc = larder__held_measure(&t->kernel, &t->panel, &s->make_us, &s->keep_us);
+    t->keeps = t->conf->cache_always || s->make_us > worth_keeping * s->keep_us;
+    if (rc == 0 && t->keeps)
+        rc = share_rows(t, largest);
+    s->cache_on = t->keeps;
+    snprintf(s->policy, sizeof s->policy, "%s",
+             !t->keeps         ? ""
+             : t->conf->policy ? t->conf->policy
+                               : "kkt");
+    return rc;
+}
+
+int larder__session_decide_rows(trainer *t) {
     size_t largest = 0;
     int rc = find_largest(t, &largest);
     if (rc == 0 && has_parts(t))
@@ -179,21 +209,26 @@ int larder__session_decide_rows(trainer *t) {
         return rc;
     if (suits_gram(t))
         return open_gram(t);
-    /* A problem that fits the working set computes each value once. */
-    bool told = t->conf->cache_always || t->conf->access_log || t->folds > 1;
-    size_t fits = told ? LARDER__WS : LARDER__WHOLE;
-    if (rc < 0 || cache_budget(t, t->samples.points) == 0 || largest <= fits)
-        return rc;
-    rc = larder__held_measure(&t->kernel, &t->panel, &s->make_us, &s->keep_us);
-    t->keeps = t->conf->cache_always || s->make_us > worth_keeping * s->keep_us;
-    if (rc == 0 && t->keeps)
-        rc = share_rows(t, largest);
-    s->cache_on = t->keeps;
-    snprintf(s->policy, sizeof s->policy, "%s",
-             !t->keeps         ? ""
-             : t->conf->policy ? t->conf->policy
-                               : "kkt");
-    return rc;
+    t->looks = could_suit_gram(t, largest);
+    return t->looks ? 0 : decide_keeping(t, largest);
+}
+
+int larder__session_decide_again(trainer *t) {
+    double asked = 0, seen = 0, all = 0;
+    size_t largest = 0, at = 0;
+    t->looks = false;
+    for (size_t a = 0; a < t->classes; a++)
+        for (size_t b = a + 1; b < t->classes; b++, at++) {
+            size_t n =
+                t->cell_start[a + 1] - t->cell_start[a] + t->cell_start[b + 1] - t->cell_start[b];
+            double square = (double)n * (double)n;
+            largest = n > largest ? n : largest;
+            all += square;
+            if (t->done[at])
+                seen += square, asked += (double)t->made[at].solved.values;
+        }
+    bool many = asked * all > seen * (double)larder__gram_values(t->samples.n);
+    return many ? open_gram(t) : decide_keeping(t, largest);
 }
 
 /* Cells of all points that are this function's, one after the other as its members are. */

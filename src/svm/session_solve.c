@@ -80,6 +80,9 @@ static void give_up(trainer *t, int rc) {
     t->stopped = true;
 }
 
+/* Whoever listens may take longer than a round of a small problem: Python's end does. */
+static const double quiet_seconds = 1e-3;
+
 static int watch(void *arg, const larder__qp *q, const larder__solved *s) {
     larder__solving *f = arg;
     trainer *t = f->t;
@@ -97,7 +100,11 @@ static int watch(void *arg, const larder__qp *q, const larder__solved *s) {
     if (!t->conf->progress)
         return 0;
     pthread_mutex_lock(t->lock);
-    int stop = tell_progress(f, s, now);
+    int stop = 0;
+    if (now - t->heard > quiet_seconds) {
+        stop = tell_progress(f, s, now);
+        t->heard = now;
+    }
     pthread_mutex_unlock(t->lock);
     return stop;
 }
@@ -323,6 +330,7 @@ static int solve(larder__solving *f) {
                                                        ? t->conf->most_iterations
                                                        : most_iterations(f->task.n),
                                 .shrinking = t->conf->shrinking && !t->shared,
+                                .whole = t->looks ? LARDER__WHOLE_AT_HAND : 0,
                                 .team = f->team,
                                 .data = t->data,
                                 .data_row = f->own_rows ? f->own_rows : t->samples.point_row,

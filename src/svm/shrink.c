@@ -59,8 +59,9 @@ int larder__shrunk_begin(larder__shrunk *s, const larder__kernel *k, const larde
     return rc;
 }
 
-void larder__shrunk_spread(larder__shrunk *s, double *f, const uint32_t *ids, size_t n) {
-    for (size_t i = 0; i < n; i++) {
+void larder__shrunk_spread(larder__shrunk *s, double *f, const uint32_t *ids, size_t from,
+                           size_t to) {
+    for (size_t i = from; i < to; i++) {
         f[ids[i]] += s->sum[i];
         s->sum[i] = 0;
     }

@@ -24,7 +24,8 @@ void larder__shrunk_close(larder__shrunk *);
 /* Leaves out the points that are marked in `idle`. `beta`: as it is now. */
 int larder__shrunk_begin(larder__shrunk *, const larder__kernel *, const larder__panel *all,
                          const double *beta, size_t variables);
-/* f of the points at ids += sum, and sum is zero again. */
-void larder__shrunk_spread(larder__shrunk *, double *f, const uint32_t *ids, size_t n);
+/* f of the points at ids += sum, and sum is zero again; numbers from..to of both. */
+void larder__shrunk_spread(larder__shrunk *, double *f, const uint32_t *ids, size_t from,
+                           size_t to);
 
 #endif

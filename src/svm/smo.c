@@ -1,5 +1,7 @@
 #include "svm/smo.h"
 
+#include "svm/kernel.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +37,17 @@ static void put_bit(uint8_t *bits, size_t i, bool on) {
     bits[i / 8] = (uint8_t)(on ? bits[i / 8] | mask : bits[i / 8] & ~mask);
 }
 
+static void mark(larder__smo *s, size_t i) {
+    put_bit(s->up, i, s->beta[i] < s->hi[i]);
+    put_bit(s->low, i, s->beta[i] > s->lo[i]);
+}
+
 /* ---- any processor --------------------------------------------------------------------------- */
+
+static void mark_any(larder__smo *s) {
+    for (size_t i = 0; i < s->n; i++)
+        mark(s, i);
+}
 
 static void move_any(larder__smo *s, double t, const float *rise, const float *fall) {
     for (size_t i = 0; i < s->n; i++)
@@ -69,6 +81,20 @@ static partner partner_any(const larder__smo *s, const uint8_t *members, const e
             p = (partner){gain, (int)i};
     }
     return p;
+}
+
+/* Bits of those that are in a violating pair, or free; how many. */
+static size_t wanted_any(const larder__smo *s, const uint8_t *members, const ends *e,
+                         uint8_t *bits) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        bool in = bit(members, i) && ((bit(s->up, i) && s->f[i] < e->highest) ||
+                                      (bit(s->low, i) && s->f[i] > e->lowest));
+        if (in)
+            put_bit(bits, i, true);
+        n += in;
+    }
+    return n;
 }
 
 static void advance_any(larder__smo *s, double t, const float *rise, const float *fall, ends *e) {
@@ -187,29 +213,49 @@ WIDE_TARGET static partner partner_wide(const larder__smo *s, const uint8_t *mem
     }
     return p;
 }
+
+WIDE_TARGET static size_t wanted_wide(const larder__smo *s, const uint8_t *members, const ends *e,
+                                      uint8_t *bits) {
+    __m512d highest = _mm512_set1_pd(e->highest), lowest = _mm512_set1_pd(e->lowest);
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i += 8) {
+        __m512d f = _mm512_loadu_pd(s->f + i);
+        __mmask8 in = _mm512_mask_cmp_pd_mask(s->up[i / 8], f, highest, _CMP_LT_OQ) |
+                      _mm512_mask_cmp_pd_mask(s->low[i / 8], f, lowest, _CMP_GT_OQ);
+        in &= members[i / 8];
+        bits[i / 8] |= in;
+        n += (size_t)__builtin_popcount(in);
+    }
+    return n;
+}
+
+WIDE_TARGET static void mark_wide(larder__smo *s) {
+    for (size_t i = 0; i < s->n; i += 8) {
+        __m512d beta = _mm512_loadu_pd(s->beta + i);
+        s->up[i / 8] = _mm512_cmp_pd_mask(beta, _mm512_loadu_pd(s->hi + i), _CMP_LT_OQ);
+        s->low[i / 8] = _mm512_cmp_pd_mask(beta, _mm512_loadu_pd(s->lo + i), _CMP_GT_OQ);
+    }
+}
 #endif
 
 typedef struct steps {
+    void (*mark)(larder__smo *); /* all of them */
     void (*advance)(larder__smo *, double, const float *, const float *, ends *);
     ends (*ends)(const larder__smo *, const uint8_t *);
     partner (*partner)(const larder__smo *, const uint8_t *, const ends *);
+    size_t (*wanted)(const larder__smo *, const uint8_t *, const ends *, uint8_t *);
 } steps;
 
 static steps steps_for_cpu(void) {
 #if WIDE_SMO
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-        return (steps){advance_wide, ends_wide, partner_wide};
+        return (steps){mark_wide, advance_wide, ends_wide, partner_wide, wanted_wide};
 #endif
-    return (steps){advance_any, ends_any, partner_any};
+    return (steps){mark_any, advance_any, ends_any, partner_any, wanted_any};
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
-
-static void mark(larder__smo *s, size_t i) {
-    put_bit(s->up, i, s->beta[i] < s->hi[i]);
-    put_bit(s->low, i, s->beta[i] > s->lo[i]);
-}
 
 /* Along the pair until its minimum or a bound; a bound is hit exactly. */
 static double step(larder__smo *s, size_t i, size_t j) {
@@ -226,40 +272,151 @@ static double step(larder__smo *s, size_t i, size_t j) {
     return t;
 }
 
+static void find_ends(const steps *cpu, const larder__smo *s, ends *e) {
+    for (unsigned g = 0; g < s->groups; g++)
+        e[g] = cpu->ends(s, s->in_group[g]);
+}
+
+/* ---- some of the slots ----------------------------------------------------------------------- */
+
+/* Whoever lies this share of the gap beyond it may be chosen soon. */
+enum { LOOK_STEPS = 32 };
+static const double near_share = 0.5;
+
+static void write_back(larder__smo *s) {
+    const larder__smo_part *p = s->part;
+    for (size_t i = 0; i < p->smo.n; i++)
+        if (p->slot[i] != UINT32_MAX)
+            s->f[p->slot[i]] = p->smo.f[i], s->beta[p->slot[i]] = p->smo.beta[i];
+}
+
+/* A row of the part, from the one of all slots. */
+static void make_copy(void *arg, size_t at) {
+    larder__smo *s = arg;
+    larder__smo_part *p = s->part;
+    size_t slot = p->slot[at];
+    if (s->made && !s->made[slot]) {
+        write_back(s);
+        s->make(s->make_arg, slot);
+    }
+    p->smo.place[at] = p->placed++;
+    float *to = larder__smo_row(&p->smo, at);
+    const float *row = larder__smo_row(s, slot);
+    for (size_t i = 0; i < p->smo.n; i++)
+        to[i] = row[p->slot[i] == UINT32_MAX ? 0 : p->slot[i]];
+    p->smo.made[at] = true;
+}
+
+static void copy_slot(const larder__smo *s, larder__smo_part *p, size_t at, size_t slot) {
+    larder__smo *to = &p->smo;
+    p->slot[at] = (uint32_t)slot;
+    to->f[at] = s->f[slot], to->diagonal[at] = s->diagonal[slot];
+    to->beta[at] = p->before[at] = s->beta[slot], to->lo[at] = s->lo[slot],
+    to->hi[at] = s->hi[slot];
+    for (unsigned g = 0; g < s->groups; g++)
+        put_bit(to->in_group[g], at, bit(s->in_group[g], slot));
+}
+
+/* Leaves out whoever cannot be chosen as things stand, if they are many. */
+static bool narrow(const steps *cpu, larder__smo *s, const ends *e) {
+    larder__smo_part *p = s->part;
+    size_t n = 0, at = 0;
+    memset(p->wanted, 0, s->n / 8);
+    for (unsigned g = 0; g < s->groups; g++) {
+        double slack = near_share * (e[g].highest - e[g].lowest);
+        ends around = {e[g].lowest - slack, e[g].highest + slack, NOBODY};
+        n += cpu->wanted(s, s->in_group[g], &around, p->wanted);
+    }
+    if (n > p->room)
+        return false;
+    larder__smo *to = &p->smo;
+    to->n = (n + 15) / 16 * 16, to->groups = s->groups, to->stride = to->n + 16;
+    to->make = make_copy, to->make_arg = s;
+    p->placed = 0;
+    memset(to->made, false, to->n);
+    for (size_t i = 0; i < s->n; i++)
+        if (bit(p->wanted, i))
+            copy_slot(s, p, at++, i);
+    for (; at < to->n; at++) {
+        p->slot[at] = UINT32_MAX;
+        to->f[at] = to->beta[at] = to->lo[at] = to->hi[at] = 0, to->diagonal[at] = 0;
+        for (unsigned g = 0; g < s->groups; g++)
+            put_bit(to->in_group[g], at, false);
+    }
+    cpu->mark(to);
+    return true;
+}
+
+/* All slots again, with what those that were left out have missed. */
+static void widen(const steps *cpu, larder__smo *s) {
+    const larder__smo_part *p = s->part;
+    for (size_t i = 0; i < p->smo.n; i++)
+        if (p->slot[i] != UINT32_MAX && p->smo.beta[i] != p->before[i])
+            larder__add_row(s->f, larder__smo_row(s, p->slot[i]), p->smo.beta[i] - p->before[i],
+                            s->n);
+    write_back(s);
+    cpu->mark(s);
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+/* One step of the pair that gains most; false: there is none. */
+static bool one_step(const steps *cpu, larder__smo *s, ends *e) {
+    partner best = {-1, NOBODY};
+    int rise = NOBODY;
+    for (unsigned g = 0; g < s->groups; g++) {
+        if (!(e[g].highest > e[g].lowest))
+            continue;
+        larder__smo_want(s, (size_t)e[g].rise);
+        partner p = cpu->partner(s, s->in_group[g], &e[g]);
+        if (p.fall != NOBODY && p.gain > best.gain)
+            best = p, rise = e[g].rise;
+    }
+    if (rise == NOBODY)
+        return false;
+    larder__smo_want(s, (size_t)best.fall);
+    double t = step(s, (size_t)rise, (size_t)best.fall);
+    cpu->advance(s, t, larder__smo_row(s, (size_t)rise), larder__smo_row(s, (size_t)best.fall), e);
+    return true;
+}
+
+/* The gap, known to whoever makes rows for all slots. */
+static double gap_of(larder__smo *s, const ends *e) {
+    double gap = 0;
+    for (unsigned g = 0; g < s->groups; g++) {
+        gap = fmax(gap, e[g].highest - e[g].lowest);
+        s->lowest[g] = e[g].lowest, s->highest[g] = e[g].highest;
+    }
+    return gap;
+}
+
 uint64_t larder__smo_run(larder__smo *s, double tolerance, double share, uint64_t most) {
     steps cpu = steps_for_cpu();
-    uint64_t done = 0;
-    for (size_t i = 0; i < s->n; i++)
-        mark(s, i);
+    larder__smo *at = s; /* or its part */
+    uint64_t done = 0, look = LOOK_STEPS;
     ends e[2];
-    for (unsigned g = 0; g < s->groups; g++)
-        e[g] = cpu.ends(s, s->in_group[g]);
-    for (; done < most; done++) {
-        partner best = {-1, NOBODY};
-        int rise = NOBODY;
-        double gap = 0;
-        for (unsigned g = 0; g < s->groups; g++) {
-            gap = fmax(gap, e[g].highest - e[g].lowest);
-            s->lowest[g] = e[g].lowest, s->highest[g] = e[g].highest;
-        }
-        if (done == 0)
-            tolerance = fmax(tolerance, share * gap);
-        if (!(gap >= tolerance))
+    cpu.mark(s);
+    find_ends(&cpu, s, e);
+    tolerance = fmax(tolerance, share * gap_of(s, e));
+    while (done < most) {
+        bool goes_on = gap_of(s, e) >= tolerance && one_step(&cpu, at, e);
+        done += goes_on;
+        if (!goes_on && at == s)
             break;
-        for (unsigned g = 0; g < s->groups; g++) {
-            if (!(e[g].highest > e[g].lowest))
-                continue;
-            larder__smo_want(s, (size_t)e[g].rise);
-            partner p = cpu.partner(s, s->in_group[g], &e[g]);
-            if (p.fall != NOBODY && p.gain > best.gain)
-                best = p, rise = e[g].rise;
+        if (!goes_on) {
+            widen(&cpu, s);
+            at = s;
+            find_ends(&cpu, s, e);
+            look = done + LOOK_STEPS;
+        } else if (at == s && s->part && done >= look) {
+            look = done + LOOK_STEPS;
+            if (narrow(&cpu, s, e)) {
+                at = &s->part->smo;
+                find_ends(&cpu, at, e);
+            }
         }
-        if (rise == NOBODY)
-            break;
-        larder__smo_want(s, (size_t)best.fall);
-        double t = step(s, (size_t)rise, (size_t)best.fall);
-        cpu.advance(s, t, larder__smo_row(s, (size_t)rise), larder__smo_row(s, (size_t)best.fall),
-                    e);
     }
+    if (at != s)
+        widen(&cpu, s);
     return done;
 }

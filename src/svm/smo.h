@@ -18,6 +18,8 @@ enum {
     LARDER__WHOLE_AT_HAND = 4096 /* the same where rows are copied, not made */
 };
 
+struct larder__smo_part;
+
 typedef struct larder__smo {
     size_t n;        /* slots in use or not, a multiple of 16 */
     unsigned groups; /* 1 or 2 */
@@ -32,7 +34,22 @@ typedef struct larder__smo {
     bool *made;                           /* a slot each: its row is at hand; NULL: all are */
     void (*make)(void *arg, size_t slot); /* this row, and others that may be wanted next */
     void *make_arg;
+    struct larder__smo_part *part; /* room to leave slots out for a while; NULL: none */
 } larder__smo;
+
+/* Most slots of a problem soon stand at a bound and stay there. Steps then look at the others, in
+ * rows and arrays that hold those alone; what the rest missed is added before the end. */
+typedef struct larder__smo_part {
+    larder__smo smo; /* of the slots that are looked at; its rows are copies */
+    size_t room;     /* slots it can have, a multiple of 16 */
+    uint32_t *slot;  /* of each: which it is among all */
+    double *before;  /* of each: beta when the others were left out */
+    uint32_t placed; /* rows that were copied */
+    uint8_t *wanted; /* bits of all slots: work */
+} larder__smo_part;
+
+/* The share of all slots there is room for. */
+static inline size_t larder__smo_part_room(size_t slots) { return slots * 3 / 8 / 16 * 16; }
 
 static inline float *larder__smo_row(const larder__smo *s, size_t slot) {
     return s->k + s->place[slot] * s->stride;

@@ -18,6 +18,7 @@ typedef struct adding {
     size_t rows;
     const larder__panel *columns;
     double *to;
+    const uint32_t *ids; /* of the columns: where they belong in f; NULL: they lie there */
 } adding;
 
 static void add_tile(void *arg, size_t piece, unsigned thread) {
@@ -27,10 +28,14 @@ static void add_tile(void *arg, size_t piece, unsigned thread) {
     c1 = c1 < a->columns->n ? c1 : a->columns->n;
     larder__kernel_add(s->kernel, &s->left, a->rows, s->weight, a->columns, c0, c1, a->to + c0,
                        s->scratch[thread]);
+    if (a->ids)
+        larder__shrunk_spread(&s->shrunk, s->f, a->ids, c0, c1);
 }
 
-/* to += the rows of s->points with s->weight, as far as these columns go. */
-static void add_columns(solver *s, size_t rows, const larder__panel *columns, double *to) {
+/* to += the rows of s->points with s->weight, as far as these columns go; with `ids`, then into f.
+ */
+static void add_columns(solver *s, size_t rows, const larder__panel *columns, double *to,
+                        const uint32_t *ids) {
     if (rows == 0)
         return;
     double from = larder__now();
@@ -43,7 +48,7 @@ static void add_columns(solver *s, size_t rows, const larder__panel *columns, do
         return;
     }
     larder__panel_pick(&s->left, s->kernel, s->all, s->points, rows);
-    adding a = {s, rows, columns, to};
+    adding a = {s, rows, columns, to, ids};
     larder__team_run(s->conf->team, add_tile, &a, (columns->n + LARDER__TILE - 1) / LARDER__TILE);
     s->out->rows_made += rows;
     s->out->values += rows * columns->n;
@@ -53,12 +58,10 @@ static void add_columns(solver *s, size_t rows, const larder__panel *columns, do
 /* f += them, but for idle points. */
 static void add_rows(solver *s, size_t rows) {
     larder__shrunk *h = &s->shrunk;
-    if (!h->on) {
-        add_columns(s, rows, s->all, s->f);
-        return;
-    }
-    add_columns(s, rows, &h->part, h->sum);
-    larder__shrunk_spread(h, s->f, h->ids, h->active);
+    if (h->on)
+        add_columns(s, rows, &h->part, h->sum, h->ids);
+    else
+        add_columns(s, rows, s->all, s->f, NULL);
 }
 
 /* The gradient of a start that is not zero. */
@@ -214,11 +217,10 @@ static void bring_back(solver *s) {
             s->weight[rows++] = q->beta[v] - h->beta[v];
         }
         if (rows == s->slots || v + 1 == q->n) {
-            add_columns(s, rows, &h->rest, h->sum);
+            add_columns(s, rows, &h->rest, h->sum, h->ids + h->active);
             rows = 0;
         }
     }
-    larder__shrunk_spread(h, s->f, h->ids + h->active, h->points - h->active);
     h->on = false;
     memset(h->quiet, 0, h->points * sizeof *h->quiet);
 }
@@ -463,12 +465,12 @@ static int settle(solver *s) {
 
 /* Many small problems spend their time on memory: what is zeroed is one block, what is written
  * before it is read another. */
-typedef struct part {
+typedef struct span {
     void *to; /* a pointer to be set */
     size_t count, bytes;
-} part;
+} span;
 
-static void *lay_out(const part *parts, size_t n, bool zeroed) {
+static void *lay_out(const span *parts, size_t n, bool zeroed) {
     size_t whole = 64;
     for (size_t i = 0; i < n; i++) {
         if (parts[i].count > (SIZE_MAX / 2 - whole) / parts[i].bytes)
@@ -490,8 +492,10 @@ static void *lay_out(const part *parts, size_t n, bool zeroed) {
 static bool open_arrays(solver *s) {
     larder__smo *m = &s->smo;
     size_t n = s->qp->n, points = s->all->n, slots = s->slots;
+    larder__smo_part *part = &s->smo_part;
+    size_t room = part->room = is_small(s) ? 0 : larder__smo_part_room(slots);
     s->pieces = larder__survey_pieces(n);
-    const part parts[] = {
+    const span parts[] = {
         {&s->f, points, sizeof *s->f},
         {&s->diagonal, points, sizeof *s->diagonal},
         {&s->inside, n, sizeof *s->inside},
@@ -517,6 +521,13 @@ static bool open_arrays(solver *s) {
         {&m->low, slots / 8 + 2, 1},
         {&m->in_group[0], slots / 8 + 2, 1},
         {&m->in_group[1], slots / 8 + 2, 1},
+        {&part->slot, room, sizeof *part->slot},
+        {&part->smo.made, room, sizeof *part->smo.made},
+        {&part->wanted, slots / 8 + 2, 1},
+        {&part->smo.up, room / 8 + 2, 1},
+        {&part->smo.low, room / 8 + 2, 1},
+        {&part->smo.in_group[0], room / 8 + 2, 1},
+        {&part->smo.in_group[1], room / 8 + 2, 1},
     };
     if (!(s->zeroed = lay_out(parts, sizeof parts / sizeof *parts, true)))
         return false;
@@ -526,13 +537,25 @@ static bool open_arrays(solver *s) {
     if (listened && !(s->scores = larder__calloc(points + 16, sizeof *s->scores)))
         return false;
     m->stride = slots + 16;
-    const part rows[] = {
+    const span rows[] = {
         {&m->k, is_small(s) ? 0 : slots * m->stride, sizeof *m->k},
         {&s->far, slots, sizeof *s->far},
         {&s->up, n, sizeof *s->up},
         {&s->low, n, sizeof *s->low},
         {&s->tile, (size_t)s->threads * LARDER__TILE_ROWS * slots, sizeof(double)},
+        {&part->smo.k, room * (room + 16), sizeof *part->smo.k},
+        {&part->smo.f, room, sizeof *part->smo.f},
+        {&part->smo.beta, room, sizeof *part->smo.beta},
+        {&part->before, room, sizeof *part->before},
+        {&part->smo.lo, room, sizeof *part->smo.lo},
+        {&part->smo.hi, room, sizeof *part->smo.hi},
+        {&part->smo.diagonal, room, sizeof *part->smo.diagonal},
+        {&part->smo.place, room, sizeof *part->smo.place},
     };
+    /* With several optima another order of steps may end in a worse one. */
+    larder_svm_kernel kernel = s->kernel->conf.type;
+    bool one = kernel != LARDER_SVM_SIGMOID && kernel != LARDER_SVM_PRECOMPUTED;
+    m->part = room >= LARDER__FEW_SLOTS && one ? part : NULL;
     return (s->written = lay_out(rows, sizeof rows / sizeof *rows, false)) != NULL;
 }
 
@@ -593,6 +616,7 @@ static int open_solver(solver *s) {
     /* Whoever keeps or records rows is asked about those of a round. */
     bool told = s->conf->rows || s->conf->enter || s->conf->scores;
     size_t whole = told ? WS : s->conf->gram ? LARDER__WHOLE_AT_HAND : LARDER__WHOLE;
+    whole = s->conf->whole ? s->conf->whole : whole;
     s->slots = n <= whole ? (n + 15) / 16 * 16 : WS;
     s->smo.n = s->slots;
     s->smo.groups = s->qp->group ? 2 : 1;

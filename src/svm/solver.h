@@ -48,6 +48,7 @@ typedef struct larder__solver_conf {
     uint64_t beyond_least;
     uint64_t most_iterations; /* 0: no limit */
     bool shrinking;           /* leave out points that stay at their bounds */
+    size_t whole;             /* 0, or up to so many variables are one round */
     larder__team *team;
     /* Where the points come from, a row each: the solver looks there whether floats are enough, and
      * goes on in doubles where they are not. NULL: floats have to do. */

@@ -15,7 +15,8 @@ enum {
     LARDER__HALF_WS = LARDER__WS / 2,
     LARDER__TILE_ROWS = 16,  /* rows of the small problem that a thread makes at a time */
     LARDER__FIRST_BATCH = 4, /* rows that are made when the first is wanted */
-    LARDER__BATCH = 128      /* and at most when another is */
+    LARDER__BATCH = 128,     /* and at most when another is */
+    LARDER__FEW_SLOTS = 48   /* a part of fewer is not worth a problem of its own */
 };
 #define LARDER__NO_VARIABLE UINT32_MAX /* a slot without one */
 
@@ -69,6 +70,7 @@ typedef struct larder__solver {
     double *before, *weight;   /* beta when the round began; work */
     larder__panel left, right; /* some points, all points of the working set */
     larder__smo smo;
+    larder__smo_part smo_part;
     larder__held held_rows;               /* where rows are kept */
     larder__shrunk shrunk;                /* where they are not */
     struct larder__kept_rows *rows;       /* conf's, as long as floats are enough */

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { PIECE = 4096, LOOK_EVERY = 16 };
+enum { PIECE = 2048, LOOK_EVERY = 16 };
 typedef larder__solver solver;
 
 size_t larder__survey_pieces(size_t n) { return (n + PIECE - 1) / PIECE; }
@@ -81,6 +81,7 @@ typedef struct choice {
     unsigned group;
     size_t share;
     double most[2]; /* of up and of low: no candidate has a larger key */
+    size_t found[2];
 } choice;
 
 static bool is_candidate(const solver *s, unsigned group, size_t v) {
@@ -131,25 +132,34 @@ static double guess_most(larder__candidate *seen, size_t n, size_t share) {
 }
 
 /* Few of many are wanted: a bound that most lie above spares sorting them out. If it was too low,
- * everybody is looked at, so it decides about time alone. */
-static void guess(choice *c) {
+ * everybody is looked at, so it decides about time alone. `piece`: of which list. */
+static void guess(void *arg, size_t piece, unsigned thread) {
+    (void)thread;
+    choice *c = arg;
     solver *s = c->s;
-    size_t ups = 0, lows = 0;
+    larder__candidate *list = piece ? s->low : s->up;
+    size_t n = 0;
     for (size_t v = 0; v < s->qp->n; v += LOOK_EVERY) {
-        if (!is_candidate(s, c->group, v))
+        bool may = piece ? larder__may_fall(s->qp, v) : larder__may_rise(s->qp, v);
+        if (!may || !is_candidate(s, c->group, v))
             continue;
         double f = larder__gradient(s, v);
-        if (larder__may_rise(s->qp, v))
-            s->up[ups++] = (larder__candidate){f, (uint32_t)v};
-        if (larder__may_fall(s->qp, v))
-            s->low[lows++] = (larder__candidate){-f, (uint32_t)v};
+        list[n++] = (larder__candidate){piece ? -f : f, (uint32_t)v};
     }
-    c->most[0] = guess_most(s->up, ups, c->share);
-    c->most[1] = guess_most(s->low, lows, c->share);
+    c->most[piece] = guess_most(list, n, c->share);
 }
 
-static bool enough(const choice *c, const size_t *n) {
-    return (n[0] >= c->share || isinf(c->most[0])) && (n[1] >= c->share || isinf(c->most[1]));
+/* One of both lists, in order; `piece`: which. */
+static void order_list(void *arg, size_t piece, unsigned thread) {
+    (void)thread;
+    choice *c = arg;
+    larder__candidate *list = piece ? c->s->low : c->s->up;
+    c->found[piece] = larder__candidates_first(list, c->found[piece], c->share);
+}
+
+static bool enough(const choice *c) {
+    return (c->found[0] >= c->share || isinf(c->most[0])) &&
+           (c->found[1] >= c->share || isinf(c->most[1]));
 }
 
 size_t larder__survey_choose(solver *s, uint32_t *out, size_t want) {
@@ -163,19 +173,18 @@ size_t larder__survey_choose(solver *s, uint32_t *out, size_t want) {
     }
     for (unsigned g = 0; g < groups; g++) {
         choice c = {.s = s, .group = g, .share = want / groups};
-        size_t found[2];
-        guess(&c);
+        larder__team_run(s->conf->team, guess, &c, 2);
         for (;;) {
             larder__team_run(s->conf->team, choose_piece, &c, s->pieces);
-            found[0] = bring_together(s, s->up, 0);
-            found[1] = bring_together(s, s->low, 1);
-            if (enough(&c, found))
+            c.found[0] = bring_together(s, s->up, 0);
+            c.found[1] = bring_together(s, s->low, 1);
+            if (enough(&c))
                 break;
             c.most[0] = c.most[1] = INFINITY;
         }
-        size_t ups = larder__candidates_first(s->up, found[0], c.share);
-        size_t lows = larder__candidates_first(s->low, found[1], c.share);
-        n += larder__candidates_deal(s->up, ups, s->low, lows, s->inside, out + n, c.share);
+        larder__team_run(s->conf->team, order_list, &c, 2);
+        n += larder__candidates_deal(s->up, c.found[0], s->low, c.found[1], s->inside, out + n,
+                                     c.share);
     }
     return n;
 }

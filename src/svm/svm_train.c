@@ -18,13 +18,13 @@ typedef larder__svm_session trainer;
 typedef struct pairs { /* side by side, each by one thread */
     trainer *t;
     larder__team **alone; /* a thread each */
-    uint32_t *a, *b;      /* a decision function each */
+    uint32_t *at, *a, *b; /* a decision function each: its number and classes */
 } pairs;
 
 static void solve_piece(void *arg, size_t piece, unsigned thread) {
     pairs *p = arg;
     if (!p->t->stopped)
-        larder__session_solve(p->t, piece, p->a[piece], p->b[piece], p->alone[thread]);
+        larder__session_solve(p->t, p->at[piece], p->a[piece], p->b[piece], p->alone[thread]);
 }
 
 /* Many small problems: threads gain more from one each than inside one. Not if all are tiny, which
@@ -37,46 +37,61 @@ static bool side_by_side(const trainer *t) {
            !t->conf->one_vs_all && !t->log && !t->conf->checkpoint;
 }
 
-static int solve_side_by_side(trainer *t) {
+/* Every so many of those that are not solved yet. */
+static int solve_side_by_side(trainer *t, size_t every) {
     unsigned threads = larder__team_threads(t->team);
-    pairs p = {t, larder__calloc(threads, sizeof *p.alone),
-               larder__malloc((t->functions + 1) * sizeof *p.a),
-               larder__malloc((t->functions + 1) * sizeof *p.b)};
-    int rc = p.alone && p.a && p.b
+    size_t room = (t->functions + 1) * sizeof(uint32_t);
+    pairs p = {t, larder__calloc(threads, sizeof *p.alone), larder__malloc(room),
+               larder__malloc(room), larder__malloc(room)};
+    int rc = p.alone && p.at && p.a && p.b
                  ? 0
                  : larder__fail(LARDER_E_NOMEM, "no memory for %zu problems", t->functions);
     for (unsigned i = 0; rc == 0 && i < threads; i++)
         rc = larder__team_open(&p.alone[i], 1);
     size_t n = 0;
+    uint32_t at = 0;
     for (uint32_t a = 0; rc == 0 && a < t->classes; a++)
-        for (uint32_t b = a + 1; b < t->classes; b++)
-            p.a[n] = a, p.b[n++] = b;
+        for (uint32_t b = a + 1; b < t->classes; b++, at++)
+            if (!t->done[at] && at % every == 0)
+                p.at[n] = at, p.a[n] = a, p.b[n++] = b;
     if (rc == 0) {
         larder__team_run(t->team, solve_piece, &p, n);
-        t->at = n;
         rc = t->code;
     }
     for (unsigned i = 0; p.alone && i < threads; i++)
         larder__team_close(&p.alone[i]);
     larder__free(p.alone);
+    larder__free(p.at);
     larder__free(p.a);
     larder__free(p.b);
     return rc;
 }
 
 static int solve_next(trainer *t, size_t a, size_t b) {
-    int rc = t->stopped ? 0 : larder__session_solve(t, t->at, a, b, t->team);
+    int rc = t->stopped || t->done[t->at] ? 0 : larder__session_solve(t, t->at, a, b, t->team);
     if (rc == 0 && t->done[t->at])
         t->at++;
     return rc;
 }
 
+/* Some pairs first, to see how many rows pairs want. */
+static int look(trainer *t) {
+    enum { LOOKS = 2 };
+    int rc = solve_side_by_side(t, (t->functions + LOOKS - 1) / LOOKS);
+    return rc < 0 || t->stopped ? rc : larder__session_decide_again(t);
+}
+
 static int solve_all(trainer *t) {
-    int rc = 0;
+    int rc = t->looks ? look(t) : 0;
+    if (rc < 0)
+        return rc;
     if (!larder__task_has_classes(t->conf->task))
         return solve_next(t, 0, t->classes);
-    if (side_by_side(t))
-        return solve_side_by_side(t);
+    if (side_by_side(t)) {
+        rc = solve_side_by_side(t, 1);
+        t->at = t->functions;
+        return rc;
+    }
     for (size_t a = 0; a < t->classes && rc == 0 && !t->stopped; a++) {
         if (t->conf->one_vs_all)
             rc = solve_next(t, a, t->classes);

@@ -3,9 +3,11 @@
 #include "check.h"
 
 #include "base/mem.h"
+#include "svm/gram.h"
 #include "svm/near_border.h"
 #include "svm/samples.h"
 #include "svm/shrink.h"
+#include "svm/smo.h"
 #include "svm/svm_predict.h"
 #include "svm/team.h"
 #include "svm/working_set.h"
@@ -19,8 +21,9 @@
 
 static larder_rng rng;
 
-/* Clouds of points, a class each; label 0.. or, with classes = 0, a target. */
-static larder_svm_data *clouds(size_t rows, size_t dim, int classes, uint64_t seed) {
+/* Clouds of points, a class each, so far apart; label 0.. or, with classes = 0, a target. */
+static larder_svm_data *clouds_apart(size_t rows, size_t dim, int classes, uint64_t seed,
+                                     double apart) {
     larder_rng_seed(&rng, seed, 0);
     double *x = calloc(rows * dim, sizeof *x), *y = calloc(rows, sizeof *y);
     assert_true(x && y);
@@ -28,7 +31,7 @@ static larder_svm_data *clouds(size_t rows, size_t dim, int classes, uint64_t se
         uint32_t c = classes ? larder_rng_below(&rng, (uint32_t)classes) : 0;
         double sum = 0;
         for (size_t f = 0; f < dim; f++) {
-            x[i * dim + f] = larder_rng_unit(&rng) + (f == c % dim ? 0.5 : 0);
+            x[i * dim + f] = larder_rng_unit(&rng) + (f == c % dim ? apart : 0);
             sum += x[i * dim + f] * (f % 2 ? 1 : -1);
         }
         y[i] = classes ? c : sum + larder_rng_unit(&rng);
@@ -41,6 +44,10 @@ static larder_svm_data *clouds(size_t rows, size_t dim, int classes, uint64_t se
                                                       .label = y}));
     free(x), free(y);
     return d;
+}
+
+static larder_svm_data *clouds(size_t rows, size_t dim, int classes, uint64_t seed) {
+    return clouds_apart(rows, dim, classes, seed, 0.5);
 }
 
 static larder_svm_conf conf_of(larder_svm_task task, double c, double gamma) {
@@ -309,6 +316,74 @@ static void no_memory(void **state) {
     unsetenv("LARDER_SEE");
 }
 
+/* Where values are dear some pairs say whether all of them are computed at once: they are where
+ * pairs want most of their rows, and the answer does not depend on threads. */
+static void pairs_after_a_look(void **state) {
+    (void)state;
+    for (int hard = 0; hard < 2; hard++) {
+        larder_svm_data *d = clouds_apart(1700, 64, 6, 5, hard ? 0.5 : 8);
+        larder_svm_conf conf = conf_of(LARDER_SVM_C_SVC, 10, hard ? 0.1 : 0.01);
+        larder_svm_model *apart, *one, *three;
+        larder_svm_stats s[3] = {{.size = sizeof *s}, {.size = sizeof *s}, {.size = sizeof *s}};
+        check_ok(larder_svm_train(&one, d, &conf, &s[1]));
+        conf.threads = 3;
+        check_ok(larder_svm_train(&three, d, &conf, &s[2]));
+        conf.separate_rows = true;
+        check_ok(larder_svm_train(&apart, d, &conf, &s[0]));
+        assert_true(same_model(one, three));
+        assert_true(s[1].values == s[2].values);
+        assert_true(largest_difference(one, apart, d) < 5e-3);
+        uint64_t all = larder__gram_values(1700);
+        assert_true(hard ? s[1].values > all && s[1].values < s[0].values
+                         : s[1].values < all && s[1].values == s[0].values);
+        larder_svm_model_close(&apart);
+        larder_svm_model_close(&one);
+        larder_svm_model_close(&three);
+        larder_svm_data_close(&d);
+    }
+}
+
+/* Half of all values are computed, the others are theirs. */
+static void all_values(void **state) {
+    (void)state;
+    enum { N = 1300 };
+    larder_svm_data *d = clouds(N, 6, 2, 13);
+    larder__kernel_conf conf = {.type = LARDER_SVM_RBF, .gamma = 1};
+    larder__kernel k;
+    larder__panel all;
+    larder__team *team;
+    larder__gram g;
+    uint32_t ids[N];
+    static float row[N];
+    uint64_t values = 0;
+    for (uint32_t i = 0; i < N; i++)
+        ids[i] = i;
+    check_ok(larder__kernel_open(&k, &conf, d, NULL, LARDER__ENGINE_AUTO));
+    check_ok(larder__panel_fill(&all, &k, d, ids, N));
+    check_ok(larder__team_open(&team, 3));
+    check_ok(larder__gram_open(&g, &k, &all, team));
+    size_t bytes = (larder__kernel_scratch(&k, 1) + 63) / 64 * 64 + 64;
+    void *scratch = aligned_alloc(64, bytes);
+    assert_non_null(scratch);
+    memset(scratch, 0, bytes);
+    for (size_t i = 0; i < N; i++) {
+        larder__kernel_block(&k, &all, i, i + 1, &all, 0, N, row, N, scratch);
+        for (size_t j = 0; j < N; j++) {
+            values += j >= i / LARDER__TILE * LARDER__TILE;
+            assert_true(fabsf(larder__gram_row(&g, i)[j] - row[j]) < 1e-6f);
+            if (i / LARDER__TILE != j / LARDER__TILE)
+                assert_true(larder__gram_row(&g, i)[j] == larder__gram_row(&g, j)[i]);
+        }
+    }
+    assert_true(larder__gram_values(N) == values);
+    free(scratch);
+    larder__gram_close(&g);
+    larder__team_close(&team);
+    larder__panel_free(&all);
+    larder__kernel_close(&k);
+    larder_svm_data_close(&d);
+}
+
 /* ---- side by side ---------------------------------------------------------------------------- */
 
 typedef struct lines {
@@ -328,7 +403,7 @@ static void keep_line(void *arg, const char *line) {
 static int at_once(void *arg, const larder_svm_progress *p) {
     size_t *calls = arg; /* one thread at a time */
     assert_true(p->problem <= p->problems);
-    return ++*calls >= 20;
+    return (int)++*calls;
 }
 
 static void pairs_side_by_side(void **state) {
@@ -610,6 +685,113 @@ static void first_candidates(void **state) {
     }
 }
 
+/* A made problem of two clouds that overlap a little, in one block of memory. */
+enum { SLOTS = 512, SLOT_ROOM = SLOTS * 3 / 8 };
+typedef struct slots_block {
+    larder__smo smo;
+    larder__smo_part part;
+    float k[SLOTS * (SLOTS + 16)], part_k[SLOT_ROOM * (SLOT_ROOM + 16)];
+    float diagonal[SLOTS], part_diagonal[SLOT_ROOM];
+    double f[SLOTS], beta[SLOTS], lo[SLOTS], hi[SLOTS], linear[SLOTS];
+    double part_f[SLOT_ROOM], part_beta[SLOT_ROOM], part_lo[SLOT_ROOM], part_hi[SLOT_ROOM];
+    double before[SLOT_ROOM];
+    uint32_t place[SLOTS], part_place[SLOT_ROOM], slot[SLOT_ROOM];
+    uint8_t bits[10][SLOTS / 8 + 2];
+    bool made[SLOTS], part_made[SLOT_ROOM];
+    size_t asked;
+} slots_block;
+
+static void count_row(void *arg, size_t slot) {
+    slots_block *b = arg;
+    assert_false(b->made[slot]);
+    b->made[slot] = true, b->asked++;
+}
+
+static void open_slots(slots_block *b, unsigned groups, uint64_t seed, bool part) {
+    double x[SLOTS];
+    larder_rng_seed(&rng, seed, 0);
+    memset(b, 0, sizeof *b);
+    b->smo = (larder__smo){.n = SLOTS,
+                           .groups = groups,
+                           .k = b->k,
+                           .place = b->place,
+                           .stride = SLOTS + 16,
+                           .f = b->f,
+                           .beta = b->beta,
+                           .lo = b->lo,
+                           .hi = b->hi,
+                           .diagonal = b->diagonal,
+                           .up = b->bits[0],
+                           .low = b->bits[1],
+                           .in_group = {b->bits[2], b->bits[3]},
+                           .made = b->made,
+                           .make = count_row,
+                           .make_arg = b,
+                           .part = part ? &b->part : NULL};
+    b->part = (larder__smo_part){.smo = {.k = b->part_k,
+                                         .place = b->part_place,
+                                         .f = b->part_f,
+                                         .beta = b->part_beta,
+                                         .lo = b->part_lo,
+                                         .hi = b->part_hi,
+                                         .diagonal = b->part_diagonal,
+                                         .up = b->bits[4],
+                                         .low = b->bits[5],
+                                         .in_group = {b->bits[6], b->bits[7]},
+                                         .made = b->part_made},
+                                 .room = larder__smo_part_room(SLOTS),
+                                 .slot = b->slot,
+                                 .before = b->before,
+                                 .wanted = b->bits[8]};
+    for (size_t i = 0; i < SLOTS - 5; i++) { /* the last are empty */
+        double y = i % 2 ? 1 : -1;
+        x[i] = 0.8 * y + 2 * larder_rng_unit(&rng) - 1;
+        b->lo[i] = y > 0 ? 0 : -3, b->hi[i] = y > 0 ? 3 : 0;
+        b->f[i] = b->linear[i] = -y, b->diagonal[i] = 1;
+        size_t g = groups > 1 ? i / 2 % 2 : 0;
+        b->smo.in_group[g][i / 8] |= (uint8_t)(1u << i % 8);
+    }
+    for (size_t i = 0; i < SLOTS; i++)
+        b->place[i] = (uint32_t)i;
+    for (size_t i = 0; i < SLOTS - 5; i++)
+        for (size_t j = 0; j < SLOTS - 5; j++)
+            b->k[i * b->smo.stride + j] = (float)exp(-4 * (x[i] - x[j]) * (x[i] - x[j]));
+}
+
+static double worth(const slots_block *b) {
+    double sum = 0;
+    for (size_t i = 0; i < SLOTS; i++) {
+        double f = b->linear[i];
+        for (size_t j = 0; j < SLOTS; j++)
+            f += b->beta[j] * (double)b->k[j * b->smo.stride + i];
+        if (i < SLOTS - 5)
+            assert_true(fabs(f - b->f[i]) < 1e-9); /* also of those that were left out */
+        sum += b->beta[i] * (f + b->linear[i]) / 2;
+    }
+    return sum;
+}
+
+/* Steps that leave slots out for a while end where others do. */
+static void slots_left_out(void **state) {
+    (void)state;
+    slots_block *a = malloc(sizeof *a), *b = malloc(sizeof *b);
+    assert_true(a && b);
+    for (unsigned turn = 0; turn < 8; turn++) {
+        uint64_t most = turn < 6 ? 100000 : 500; /* also where steps run out inside */
+        unsigned seed = turn < 6 ? turn : (turn - 6) * 3;
+        open_slots(a, 1 + seed % 2, seed, false);
+        open_slots(b, 1 + seed % 2, seed, true);
+        uint64_t plain = larder__smo_run(&a->smo, 1e-5, 0, most);
+        uint64_t steps = larder__smo_run(&b->smo, 1e-5, 0, most);
+        assert_true(steps <= most && plain <= most);
+        assert_true(b->part.smo.n > 0 && b->asked < SLOTS); /* it was left for a part */
+        double one = worth(a), other = worth(b);
+        if (turn < 6)
+            assert_true(fabs(one - other) < 1e-4 * fabs(one));
+    }
+    free(a), free(b);
+}
+
 /* Points that take part and those that do not, laid out; sums find their way back. */
 static void shrunk_points(void **state) {
     (void)state;
@@ -643,7 +825,7 @@ static void shrunk_points(void **state) {
         for (size_t i = 0; i < s.active; i++)
             s.sum[i] = s.ids[i] + 1;
         memset(f, 0, sizeof f);
-        larder__shrunk_spread(&s, f, s.ids, s.active);
+        larder__shrunk_spread(&s, f, s.ids, 0, s.active);
         for (size_t i = 0; i < 150; i++)
             assert_true(f[i] == (s.idle[i] ? 0 : (double)i + 1) && s.sum[i] == 0);
         assert_memory_equal(s.beta, beta, sizeof beta);
@@ -707,6 +889,8 @@ int main(void) {
         cmocka_unit_test(whole_then_exact),
         cmocka_unit_test(no_memory_for_a_grid),
         cmocka_unit_test(no_memory),
+        cmocka_unit_test(pairs_after_a_look),
+        cmocka_unit_test(all_values),
         cmocka_unit_test(pairs_side_by_side),
         cmocka_unit_test(a_team_leaves_nothing),
         cmocka_unit_test(weights_are_repeats),
@@ -715,6 +899,7 @@ int main(void) {
         cmocka_unit_test(parts_that_do_not_fit),
         cmocka_unit_test(samples_by_cell),
         cmocka_unit_test(first_candidates),
+        cmocka_unit_test(slots_left_out),
         cmocka_unit_test(shrunk_points),
         cmocka_unit_test(near_the_border),
     };
