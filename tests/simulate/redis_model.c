@@ -49,6 +49,7 @@ static struct {
     text loaded[4];
 } r;
 bool redis_model_forgets_last;
+long long redis_model_short = 1;
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -465,8 +466,7 @@ static bool run_step(script *s) {
 }
 
 static bool run_snapshot(script *s) {
-    /* Less than is asked to be kept: schedules are short, and jobs should fall behind in some. */
-    long long at = 0, behind = strtoll(s->argv[6].at, NULL, 10) / 32;
+    long long at = 0, behind = strtoll(s->argv[6].at, NULL, 10) / redis_model_short;
     if (!mine(s) || !number_of(&s->argv[4], &at) || at > s->count || at < s->snapat ||
         (at == s->snapat && saved(s)) ||
         (at > s->base && !redis_model_forgets_last &&

@@ -38,5 +38,8 @@ uint64_t redis_model_records(void);               /* pushed so far */
 
 /* A deliberately broken script, to see that it is found out. */
 extern bool redis_model_forgets_last; /* step does not compare the last record */
+/* So many times fewer records are kept behind a snapshot than was asked for: schedules are short,
+ * and in some a job should fall behind. */
+extern long long redis_model_short;
 
 #endif

@@ -46,6 +46,7 @@ static void back(const mishap *m) {
 static void begin(void) {
     redis_model_begin();
     redis_model_forgets_last = broken_is("last");
+    redis_model_short = 32;
     played.open = join;
     back(NULL);
 }
