@@ -43,9 +43,7 @@ class Beside(unittest.TestCase):
                 continue
             for v in c["ours"] if isinstance(c["ours"], list) else [c["ours"]]:
                 self.assertTrue(math.isfinite(v), (f["id"], c))
-                if c["unit"] == "x":
-                    self.assertGreater(v, 0, (f["id"], c))
-                if c["unit"] == "%":
+                if c["unit"] in ("x", "%"):  # 0: a deviation of so few batches may be none at all
                     self.assertGreaterEqual(v, 0, (f["id"], c))
 
     def test_what_was_served_adds_up(self):
