@@ -66,9 +66,11 @@ static const char *const scripts[] = {
              "return {n,s.conf,s.gen,began,s.snapat,"
              "redis.call('LRANGE',KEYS[2],s.snapat-s.base,-1),"
              "s.snapat>0 and redis.call('GET',KEYS[3]) or ''}",
-    /* step: from, last record before it, records -> is the snapshot there, records from there on */
+    /* step: from, last record before it, records -> is the snapshot there, records from there on.
+     * Who stands where the journal begins cannot show that it has heard the same: a replica that
+     * took over may have lost the record before it. */
     PROLOGUE "if not mine() then return {-1} end local from=tonumber(ARGV[5]) "
-             "if from<s.base or from>s.count then return {-2} end "
+             "if from<s.base or (from==s.base and from>0) or from>s.count then return {-2} end "
              "if from>s.base and redis.call('LINDEX',KEYS[2],from-1-s.base)~=ARGV[6] "
              "then return {-3} end "
              "lease(ARGV[2]) expel() for i=7,#ARGV do push(ARGV[i]) end "

@@ -445,7 +445,8 @@ static bool run_step(script *s) {
         say_refused(-1);
         return true;
     }
-    if (!number_of(&s->argv[4], &from) || from < s->base || from > s->count) {
+    if (!number_of(&s->argv[4], &from) || from < s->base || (from == s->base && from > 0) ||
+        from > s->count) {
         say_refused(-2);
         return true;
     }
@@ -512,7 +513,7 @@ static const struct {
     uint64_t hash;
     bool (*run)(script *);
 } scripts[] = {{0xabf87e757d5eb51, run_join},
-               {0x1ed8c58f065131c7, run_step},
+               {0x5a5550d3efe6b2b1, run_step},
                {0x2cb981de4006576a, run_snapshot},
                {0x1ac21fd38080a83e, run_leave}};
 
