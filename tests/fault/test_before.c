@@ -1,9 +1,9 @@
 /* A job that shares a cache with those before it: what they have made is there, however they left,
  * and where they decided something else than it asks for, it is told. */
+#include "daemon_kit.h"
 #include "loader_kit.h"
 #include "look_kit.h"
 #include "redis_kit.h"
-#include "unix/server.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -21,36 +21,17 @@ typedef struct service {
     pid_t pid;
 } service;
 
-/* In a process of its own: jobs are forked here, and a fork of a process whose threads are at work
- * has the sanitizers' locks as they were. */
 static void start_with(service *s, uint64_t cache) {
-    int there[2];
-    char go;
     check_folder(s->folder);
     snprintf(s->path, sizeof s->path, "%s/s", s->folder);
-    assert_int_equal(pipe(there), 0);
-    s->pid = fork();
-    assert_true(s->pid >= 0);
-    if (s->pid == 0) {
-        larder__server *server;
-        larder__server_conf conf = {.socket = s->path, .mode = 0600, .cache = cache, .clients = 8};
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        must(larder__server_open(&server, &conf) == 0);
-        must(write(there[1], "", 1) == 1);
-        larder__server_run(server);
-        _exit(0);
-    }
-    close(there[1]);
-    assert_int_equal(read(there[0], &go, 1), 1);
-    close(there[0]);
+    larder__server_conf conf = {.socket = s->path, .mode = 0600, .cache = cache, .clients = 8};
+    s->pid = kit_daemon_start(&conf, NULL, NULL);
 }
 
 static void start(service *s) { start_with(s, 32 << 20); }
 
 static void stop(service *s) {
-    int status;
-    kill(s->pid, SIGKILL);
-    assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
+    kit_daemon_kill(s->pid);
     check_folder_remove(s->folder);
 }
 

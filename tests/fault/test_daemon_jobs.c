@@ -2,10 +2,9 @@
  * come, leave and are killed at random moments, and so is the daemon. Every job sees every sample
  * exactly once an epoch, the bytes are the sample's, and no augmented entry comes twice to a job.
  * Then jobs in step: what they read of storage against the bounds. */
-#include "check.h"
+#include "daemon_kit.h"
 #include "plugins.h"
 #include "unix/attach.h"
-#include "unix/server.h"
 
 #include <math.h>
 #include <signal.h>
@@ -246,17 +245,8 @@ static void end_folder(void) {
 }
 
 static pid_t start_daemon(void) {
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
-        larder__server *server = NULL;
-        larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 8 << 20, .clients = 64};
-        must(larder__server_open(&server, &conf) == 0);
-        larder__server_run(server);
-        _exit(0);
-    }
-    return pid;
+    larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 8 << 20, .clients = 64};
+    return kit_daemon_start(&conf, NULL, NULL);
 }
 
 static void end_process(pid_t pid, bool killed) {

@@ -1,9 +1,9 @@
 /* Jobs of one thread that share a cache: whoever has to wait for another reads first what others
  * may be waiting for, however much of that is in batches that come later. */
 #include "base/world.h"
+#include "daemon_kit.h"
 #include "loader/inside.h"
 #include "loader_kit.h"
-#include "unix/server.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -18,28 +18,12 @@ enum { SIZE = 8 * 8 * 3, HELD = 150, MANY = 200 };
 static double never_later(void) { return 1000; }
 
 /* Its clock stands still: it never loses patience with a job that makes nothing. */
-static pid_t start_daemon(const char *socket) {
-    int ready[2];
-    char byte;
-    assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        larder__world still = *larder__world_use(NULL);
-        still.now = never_later;
-        larder__world_use(&still);
-        larder__server *server = NULL;
-        larder__server_conf conf = {.socket = socket, .mode = 0600, .cache = 1 << 20, .clients = 4};
-        if (larder__server_open(&server, &conf) < 0 || write(ready[1], "x", 1) != 1)
-            _exit(1);
-        larder__server_run(server);
-        _exit(0);
-    }
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
-    return pid;
+static void stand_still(void *arg) {
+    static larder__world still;
+    (void)arg;
+    still = *larder__world_use(NULL);
+    still.now = never_later;
+    larder__world_use(&still);
 }
 
 static larder__ticket claim(larder__cache *c, uint64_t key) {
@@ -95,7 +79,8 @@ static void test_reads_before_it_waits(void **unused) {
     larder__ticket held[HELD];
     check_folder(folder);
     snprintf(path, sizeof path, "%s/s", folder);
-    pid_t pid = start_daemon(path);
+    larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 1 << 20, .clients = 4};
+    pid_t pid = kit_daemon_start(&conf, stand_still, NULL);
     snprintf(cache, sizeof cache, "unix:%s?budget=60%%", path);
     larder_loader_conf c = kit_conf("mem:?n=500&h=8&w=8&c=3", "lru");
     c.cache = cache;
@@ -119,8 +104,7 @@ static void test_reads_before_it_waits(void **unused) {
     bool away = unshared(second) > 0;
     larder_loader_close(&second);
     larder_loader_close(&first);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    kit_daemon_kill(pid);
     check_folder_remove(folder);
     if (!all && away)
         skip();

@@ -4,12 +4,11 @@
 #include "base/clones.h"
 #include "base/mem.h"
 #include "base/world.h"
-#include "check.h"
+#include "daemon_kit.h"
 #include "unix/attach.h"
 #include "unix/cost.h"
 #include "unix/frame.h"
 #include "unix/rank_message.h"
-#include "unix/server.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -96,35 +95,17 @@ static void check_within(const char *when) {
 
 static int begin(void **st) {
     (void)st;
-    int ready[2];
-    char byte;
     check_folder(folder);
     snprintf(path, sizeof path, "%s/s", folder);
-    assert_int_equal(pipe(ready), 0);
-    daemon_pid = fork();
-    assert_true(daemon_pid >= 0);
-    if (daemon_pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        larder__server *server = NULL;
-        larder__server_conf conf = {
-            .socket = path, .mode = 0600, .cache = CACHE, .clients = CLIENTS};
-        must(larder__server_open(&server, &conf) == 0);
-        must(write(ready[1], "x", 1) == 1);
-        larder__server_run(server);
-        larder__server_close(&server);
-        _exit(0);
-    }
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
+    larder__server_conf conf = {.socket = path, .mode = 0600, .cache = CACHE, .clients = CLIENTS};
+    daemon_pid = kit_daemon_start(&conf, NULL, NULL);
     at_rest = anonymous();
     return 0;
 }
 
 static int end(void **st) {
     (void)st;
-    kill(daemon_pid, SIGKILL);
-    waitpid(daemon_pid, NULL, 0);
+    kit_daemon_kill(daemon_pid);
     check_folder_remove(folder);
     return 0;
 }

@@ -3,13 +3,12 @@
  * not given samples that it cannot read itself; and nobody trains on what it lies about. */
 #include "base/hash.h"
 #include "base/stat.h"
-#include "check.h"
+#include "daemon_kit.h"
 #include "loader_kit.h"
 #include "unix/attach.h"
 #include "unix/connection.h"
 #include "unix/frame.h"
 #include "unix/rank_link.h"
-#include "unix/server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,27 +31,12 @@ static pid_t server_pid;
 
 /* A daemon of root's that everybody may attach to. */
 static void start(bool share_data) {
-    int ready[2];
-    char byte;
-    assert_int_equal(pipe(ready), 0);
-    server_pid = fork();
-    assert_true(server_pid >= 0);
-    if (server_pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        larder__server *server = NULL;
-        larder__server_conf conf = {.socket = path,
-                                    .mode = 0666,
-                                    .cache = 256 << 20,
-                                    .clients = CLIENTS,
-                                    .share_data = share_data};
-        must(larder__server_open(&server, &conf) == 0);
-        must(write(ready[1], "x", 1) == 1);
-        larder__server_run(server);
-        _exit(0);
-    }
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
+    larder__server_conf conf = {.socket = path,
+                                .mode = 0666,
+                                .cache = 256 << 20,
+                                .clients = CLIENTS,
+                                .share_data = share_data};
+    server_pid = kit_daemon_start(&conf, NULL, NULL);
 }
 
 static int begin(void **st) {
@@ -65,8 +49,7 @@ static int begin(void **st) {
 static int end(void **st) {
     (void)st;
     if (server_pid > 0) {
-        kill(server_pid, SIGKILL);
-        waitpid(server_pid, NULL, 0);
+        kit_daemon_kill(server_pid);
     }
     server_pid = 0;
     check_folder_remove(folder);

@@ -3,10 +3,9 @@
  * its pins, the daemon stays sound. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "check.h"
+#include "daemon_kit.h"
 #include "unix/attach.h"
 #include "unix/pinned_blocks.h"
-#include "unix/server.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -143,23 +142,13 @@ static pid_t start_daemon(void) {
     snprintf(folder, sizeof folder, "/tmp/larder-pins-XXXXXX");
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/s", folder);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        larder__server *server = NULL;
-        larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 8 << 20, .clients = 64};
-        if (larder__server_open(&server, &conf) == 0)
-            larder__server_run(server);
-        _exit(0);
-    }
-    return pid;
+    larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 8 << 20, .clients = 64};
+    return kit_daemon_start(&conf, NULL, NULL);
 }
 
 static void end_daemon(pid_t pid) {
     char lock[80];
-    kill(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    kit_daemon_kill(pid);
     snprintf(lock, sizeof lock, "%s.lock", path);
     unlink(path);
     unlink(lock);

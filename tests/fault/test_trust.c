@@ -1,13 +1,12 @@
 /* Whom a client believes: a daemon of another user is refused, whatever it would say, and so is a
  * usual place that others could have made; memory is mapped only if it cannot be pulled away. */
 #include "base/stat.h"
-#include "check.h"
+#include "daemon_kit.h"
 #include "unix/attach.h"
 #include "unix/frame.h"
 #include "unix/lent_memory.h"
 #include "unix/rank_link.h"
 #include "unix/rank_message.h"
-#include "unix/server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,31 +84,18 @@ static int ask_status(const larder__door *door) {
 /* ---- whose it is ----------------------------------------------------------------------------- */
 
 /* A real daemon, which another user has started at that place. */
+static void become(void *arg) {
+    const uid_t *uid = arg;
+    must(setgid(*uid) == 0 && setuid(*uid) == 0);
+}
+
 static pid_t daemon_of(uid_t uid) {
-    int ready[2];
-    char byte;
-    assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
-        must(setgid(uid) == 0 && setuid(uid) == 0);
-        larder__server *server = NULL;
-        larder__server_conf conf = {.socket = path, .mode = 0666, .cache = 16 << 20, .clients = 8};
-        must(larder__server_open(&server, &conf) == 0);
-        must(write(ready[1], "x", 1) == 1);
-        larder__server_run(server);
-        _exit(0);
-    }
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
-    return pid;
+    larder__server_conf conf = {.socket = path, .mode = 0666, .cache = 16 << 20, .clients = 8};
+    return kit_daemon_start(&conf, become, &uid);
 }
 
 static void end_daemon(pid_t pid) {
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    kit_daemon_kill(pid);
     unlink(path);
 }
 

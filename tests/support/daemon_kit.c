@@ -1,0 +1,35 @@
+#include "daemon_kit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+pid_t kit_daemon_start(const larder__server_conf *conf, void (*first)(void *), void *arg) {
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        larder__server *server = NULL;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (first)
+            first(arg);
+        must(larder__server_open(&server, conf) == 0);
+        must(write(ready[1], "x", 1) == 1);
+        larder__server_run(server);
+        _exit(0);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+void kit_daemon_kill(pid_t pid) {
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}

@@ -1,0 +1,16 @@
+/* A daemon in a process of its own. Not a thread: tests fork their jobs, and a fork of a process
+ * whose threads are at work has the locks of its allocator as they were. */
+#ifndef LARDER_TEST_DAEMON_KIT_H
+#define LARDER_TEST_DAEMON_KIT_H
+
+#include "check.h"
+#include "unix/server.h"
+
+#include <sys/types.h>
+
+/* Serves when this returns. It dies with the test. `first` (or NULL) is called there before it
+ * opens. */
+pid_t kit_daemon_start(const larder__server_conf *, void (*first)(void *), void *arg);
+void kit_daemon_kill(pid_t);
+
+#endif
