@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
-from ports import free_port  # noqa: E402
+from ports import redis_server  # noqa: E402
 
 
 def rank_main(a):
@@ -88,16 +87,8 @@ def main():
     trees = [str(ROOT), *a.tree]
     took, reads = {t: [] for t in trees}, {}
     with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
-        server = subprocess.Popen(["redis-server", "--port", str(port), "--save", "", "--dir", folder],
-                                  stdout=subprocess.DEVNULL)
+        server, port = redis_server(folder)
         try:
-            for _ in range(400):
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    time.sleep(0.05)
             for _ in range(a.rounds):
                 for t in trees:
                     seconds, reads[t] = run(a, t, port)

@@ -76,11 +76,8 @@ if __name__ == "__main__" and sys.argv[1:2] == ["worker"]:
     worker(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5] == "named", sys.argv[6])
     sys.exit(0)
 
-import shutil  # noqa: E402
-import socket  # noqa: E402
 import subprocess  # noqa: E402
 import tempfile  # noqa: E402
-import time  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
 
@@ -89,7 +86,7 @@ from kit import larder  # noqa: E402
 from larder._daemon import Daemon  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
-from ports import free_port  # noqa: E402
+from ports import redis_server  # noqa: E402
 
 WORLD = 2
 
@@ -163,19 +160,11 @@ class RankWorld(unittest.TestCase):
         return f"unix:{d.socket}?budget=30%&patience=120s"
 
     def redis(self):
-        if "-redis" in larder.features() or not shutil.which("redis-server"):
-            self.skipTest("no redis-server, or built without hiredis")
-        port = free_port()
-        server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "",
-                                   "--dir", self.where.name], stdout=subprocess.DEVNULL)
+        if "-redis" in larder.features():
+            self.skipTest("built without hiredis")
+        server, port = redis_server(self.where.name)
         self.addCleanup(server.wait)
         self.addCleanup(server.terminate)
-        for _ in range(400):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                time.sleep(0.05)
         return f"redis://127.0.0.1:{port}?budget=30%&timeout=30s&patience=120s"
 
     def test_named_in_a_daemon(self):

@@ -25,12 +25,14 @@ def redis_server(folder):
     if not shutil.which("redis-server"):
         raise unittest.SkipTest("no redis-server")
     port = free_port()
-    server = subprocess.Popen(["redis-server", "--port", str(port), "--save", "", "--dir", folder],
+    server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder],
                               stdout=subprocess.DEVNULL)
     for _ in range(400):
         try:
             socket.create_connection(("127.0.0.1", port)).close()
-            break
+            return server, port
         except OSError:
             time.sleep(0.05)
-    return server, port
+    server.terminate()
+    server.wait()
+    raise TimeoutError(f"redis-server does not answer on port {port}")

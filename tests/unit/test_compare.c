@@ -114,23 +114,29 @@ static const larder__figure_pair *figure(const larder__comparison *c, const char
     return NULL;
 }
 
-/* What is printed of it; a full disk is said. */
-static void printed(const larder__comparison *c, bool told) {
+static char *caught(int (*write)(FILE *, const void *), const void *what) {
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
     assert_non_null(f);
-    check_ok(larder__compare_text(f, c));
+    check_ok(write(f, what));
     fclose(f);
+    return text;
+}
+static int as_text(FILE *f, const void *c) { return larder__compare_text(f, c); }
+static int as_object(FILE *f, const void *c) { return larder__compare_json(f, c); }
+
+/* What is printed of it; a full disk is said. */
+static void printed(const larder__comparison *c, bool told) {
+    char *text = caught(as_text, c);
     assert_true((strstr(text, "Welch's t test") != NULL) == told);
     assert_true((strstr(text, "nothing can be told") != NULL) == !told);
     assert_true((strstr(text, " differs\n") != NULL) == told);
     assert_true((strstr(text, " runs, seeds:") != NULL)); /* the second has several */
     free(text);
-    int (*const ways[])(FILE *, const larder__comparison *) = {larder__compare_text,
-                                                               larder__compare_json};
+    int (*const ways[])(FILE *, const void *) = {as_text, as_object};
     for (int i = 0; i < 2; i++) {
-        f = fopen("/dev/full", "w");
+        FILE *f = fopen("/dev/full", "w");
         assert_non_null(f);
         setvbuf(f, NULL, _IONBF, 0);
         assert_int_equal(ways[i](f, c), LARDER_E_IO);
@@ -177,8 +183,7 @@ static void settings(void **state) {
     (void)state;
     larder__run runs[2];
     const larder__run *first = &runs[0], *second = &runs[1];
-    size_t fields = 0, size;
-    char *text = NULL;
+    size_t fields = 0;
     larder__comparison c;
     for (int i = 0; i < 2; i++) {
         make_run(&runs[i], "lru", 1, 0.9);
@@ -193,10 +198,7 @@ static void settings(void **state) {
                        b = {.runs = &second, .count = 1, .mean = runs[1]};
     larder__compare(&c, &a, &b);
     assert_int_equal(c.setting_count, fields / 2 - 3); /* name, seed and verdict */
-    FILE *f = open_memstream(&text, &size);
-    assert_non_null(f);
-    check_ok(larder__compare_text(f, &c));
-    fclose(f);
+    char *text = caught(as_text, &c);
     for (size_t i = 0; i < c.setting_count; i++) {
         assert_string_not_equal(c.settings[i].a, c.settings[i].b);
         assert_non_null(strstr(text, c.settings[i].name));
@@ -211,22 +213,9 @@ static void settings(void **state) {
     larder__run_free(&runs[1]);
 }
 
-static char *caught(int (*write)(FILE *, const larder__run *), const larder__run *runs) {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    assert_non_null(f);
-    check_ok(write(f, runs));
-    fclose(f);
-    return text;
-}
-static int as_html(FILE *f, const larder__run *r) {
-    return larder__report_html(f, "a <b>", r, 2 * SEEDS);
-}
-static int as_md(FILE *f, const larder__run *r) {
-    return larder__report_md(f, "title", r, 2 * SEEDS);
-}
-static int as_json(FILE *f, const larder__run *r) { return larder__report_json(f, r, 2 * SEEDS); }
+static int as_html(FILE *f, const void *r) { return larder__report_html(f, "a <b>", r, 2 * SEEDS); }
+static int as_md(FILE *f, const void *r) { return larder__report_md(f, "title", r, 2 * SEEDS); }
+static int as_json(FILE *f, const void *r) { return larder__report_json(f, r, 2 * SEEDS); }
 
 static void reports(void **state) {
     (void)state;
