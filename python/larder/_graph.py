@@ -76,14 +76,14 @@ class Graph:
                 f"embeddings had {self.x.shape[1]} dimensions, now {emb.shape[1]}"
             )
         self._follow(emb.device)
-        ids, at, own = self._rows(served, labels, emb.device)
+        ids, at, own, whose = self._rows(served, labels, emb.device)
         x, own, fine = self._enter(ids, own, emb[at].float())
         rows = (self.label != -2).sum().double()
         want = (rows / 8).clamp(max=self.degree)
         if self.radius is None:
             known = x[fine]
             if len(known) < 2:  # one sample says nothing about distances
-                return self._answer(len(served), at, None, None, None)
+                return self._answer(whose, None, None, None)
             self.radius = self._guess(known, float(want / rows))
         probe, asked = self._probe(len(served))
         same, other = self._count(
@@ -98,21 +98,21 @@ class Graph:
         score = torch.where(fine, score, torch.full_like(score, float("nan")))
         hubs = self._hubs(x, ids, own, torch.where(fine, same, torch.zeros_like(same)), epoch)
         self._steer(degrees, asked, want)
-        return self._answer(len(served), at, score, *hubs)
+        return self._answer(whose, score, *hubs)
 
     def _rows(self, served: Any, labels: Any, device: Any) -> Any:
-        """Ids in order, the row of each, and its label. Of an id that comes twice the last row
-        counts."""
+        """Ids in order, the row of each, and its label; and of each row, which of these it is. Of an id
+        that comes twice the last row counts."""
         import numpy
 
         torch = _torch.module()
-        unique, first = numpy.unique(served[::-1], return_index=True)
+        unique, first, whose = numpy.unique(served[::-1], return_index=True, return_inverse=True)
         row = len(served) - 1 - first
         label = labels[row].astype("int64")
         label[(label < 0) | (label >= CLASSES_MAX)] = -1
         return tuple(
             torch.from_numpy(a).to(device, non_blocking=True)
-            for a in (unique.astype("int64"), row.astype("int64"), label)
+            for a in (unique.astype("int64"), row.astype("int64"), label, whose[::-1].astype("int64"))
         )
 
     def _enter(self, ids: Any, own: Any, x: Any) -> Any:
@@ -214,14 +214,13 @@ class Graph:
         self.radius = (self.radius * torch.exp(turn * self.step)).clamp(1e-6, 1e18)
         self.turn = torch.where(moved, turn, self.turn)
 
-    def _answer(self, n: int, at: Any, score: Any, keys: Any, lists: Any, counts: Any = None) -> Any:
+    def _answer(self, whose: Any, score: Any, keys: Any, lists: Any, counts: Any = None) -> Any:
         """Scores in the report's own order, and hubs as words that pass for floats."""
         torch = _torch.module()
-        device = at.device
-        column = torch.full((n,), float("nan"), device=device)
+        n, device = len(whose), whose.device
         if score is None:
-            return column[:, None]
-        column[at] = score
+            return torch.full((n, 1), float("nan"), device=device)
+        column = score[whose]
         words = self.hubs * (2 + self.most)
         wide = -(-words // n)
         flat = torch.zeros(n * wide, dtype=torch.int32, device=device)
