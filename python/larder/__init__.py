@@ -41,7 +41,7 @@ from ._errors import (
     StorageError,
     UnsupportedError,
 )
-from . import _lib
+from . import _lib, _torch
 from ._lib import VERSION as _VERSION
 from ._lib import load as _load
 from ._batch import HIT, MISS, REPLACED, SUBSTITUTE, Batch
@@ -51,6 +51,7 @@ from ._sampler import BatchSampler, Sampler
 from ._tensorboard import log_to_tensorboard
 
 __version__ = _VERSION
+_torch.open_queues()
 for _kind in (Batch, BatchSampler, Dataset, Loader, Sampler, LarderWarning, Error, *Error.__subclasses__()):
     _kind.__module__ = __name__  # where pickles find it, and what a traceback calls it
 

@@ -297,6 +297,8 @@ class Loader(Shown, Habits, Resumed):
                                 'device: name it, device="cuda"')
         if cuda:
             _torch.show_libraries()
+        if on_gpu not in (None, "cpu"):
+            _torch.check_queues()
         self._carrier = Carrier(to, pins, bool(static), self._last_channels)
         earlier, decided = replay_of(replay)
         aim, self._target = target_text(target)

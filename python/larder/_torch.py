@@ -4,10 +4,12 @@ arrays, and pays nothing."""
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
+import warnings
 from typing import Any, Optional, Tuple
 
-from ._errors import ArgumentError
+from ._errors import ArgumentError, LarderWarning
 
 
 def wanted(given: Optional[bool] = None) -> bool:
@@ -78,9 +80,6 @@ def place(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
 def _look_for_launcher() -> None:
     """Started as one of several, but nobody has said so to torch.distributed yet: then every process
     would get everything, and nothing would tell."""
-    import os
-    import warnings
-
     launched = os.environ.get("WORLD_SIZE", "")
     if launched.isdigit() and int(launched) > 1 and "RANK" in os.environ:
         warnings.warn(
@@ -93,8 +92,6 @@ def _look_for_launcher() -> None:
 
 def warn_unheard(world: int) -> None:
     """Ranks by rank= and world= alone, each with its own cache: nobody carries what they say."""
-    import warnings
-
     warnings.warn(
         f"larder: the {world} processes tell each other nothing: each goes by what training says of its own rows, so "
         "they may draw different batches. Name one cache for all (cache='unix:PATH?job=NAME' or "
@@ -112,7 +109,6 @@ def show_libraries() -> None:
     """Where PyTorch and torchvision keep CUDA's libraries, for larder's own looking for them: said once, in the
     environment, unless somebody has said it."""
     import glob
-    import os
 
     root = os.path.dirname(os.path.dirname(module().__file__))
     if not os.environ.get("LARDER_CUDA_LIBRARIES"):
@@ -121,6 +117,30 @@ def show_libraries() -> None:
     found = sorted(glob.glob(os.path.join(root, "torchvision.libs", "libnvjpeg*.so*")))
     if found and not os.environ.get("LARDER_NVJPEG"):
         os.environ["LARDER_NVJPEG"] = found[-1]
+
+
+_few_queues = False
+
+
+def open_queues() -> None:
+    """CUDA opens 8 queues a process by itself, and nvJPEG alone has 14 streams: what shares a queue with training
+    waits for it. It reads how many when the device is first used, so that larder says so when it is imported."""
+    global _few_queues
+    if not os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"):
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        _few_queues = cuda is not None and cuda.is_initialized()
+        os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"
+
+
+def check_queues() -> None:
+    """For who decodes on the device."""
+    if _few_queues:
+        warnings.warn(
+            "larder was imported after the GPU had been used: pictures that the GPU decodes may wait for training, since "
+            "they share its 8 queues. Import larder first, or start with CUDA_DEVICE_MAX_CONNECTIONS=32",
+            LarderWarning,
+            stacklevel=3,
+        )
 
 
 _cudart: Any = None
@@ -132,7 +152,6 @@ def host_register() -> Optional[Tuple[int, int]]:
     global _cudart
     import ctypes
     import glob
-    import os
 
     if not cuda_ready():
         return None

@@ -2,7 +2,10 @@
 
 import copy
 import gc
+import os
 import pickle
+import subprocess
+import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -62,6 +65,35 @@ class Notes(unittest.TestCase):
             d.close()
             d[3]
         self.assertEqual([str(w.message) for w in told], ["larder: the first word"])
+
+
+class Imported(unittest.TestCase):
+    """Before CUDA is first used, larder asks for as many queues as there are, unless somebody has."""
+
+    def queues(self, before="", **env):
+        code = before + "import larder, os; print(os.environ['CUDA_DEVICE_MAX_CONNECTIONS'], larder._torch._few_queues)"
+        clean = {k: v for k, v in os.environ.items() if k != "CUDA_DEVICE_MAX_CONNECTIONS"}
+        clean["PYTHONPATH"] = str(kit.ROOT / "python")
+        return subprocess.run([sys.executable, "-c", code], env={**clean, **env}, check=True, stdout=subprocess.PIPE,
+                              universal_newlines=True).stdout.split()
+
+    def test_queues(self):
+        self.assertEqual(self.queues(), ["32", "False"])
+        self.assertEqual(self.queues(CUDA_DEVICE_MAX_CONNECTIONS="1"), ["1", "False"])
+        late = "import sys, types; cuda = types.SimpleNamespace(is_initialized=lambda: True); sys.modules['torch'] = " \
+               "types.SimpleNamespace(cuda=cuda); "
+        self.assertEqual(self.queues(late), ["32", "True"])
+
+    def test_who_comes_late_is_told(self):
+        from larder import _torch
+
+        _torch.check_queues()  # says nothing
+        _torch._few_queues = True
+        try:
+            with self.assertWarnsRegex(larder.LarderWarning, "CUDA_DEVICE_MAX_CONNECTIONS=32"):
+                _torch.check_queues()
+        finally:
+            _torch._few_queues = False
 
 
 class Memorised(unittest.TestCase):
