@@ -14,7 +14,8 @@ typedef struct planes {
 
 enum { SUCCESS = 0, NO_MEMORY = 5, OTHER_CARD = 7, NOT_HERE = 9 };
 enum { GPU_HYBRID = 2, HARDWARE = 3 };
-enum { YUV = 1, RGB = 5 };
+enum { AS_PLANES, AS_RGB, FORMATS };                             /* what comes out, */
+static const int nvjpegs[FORMATS] = {1 /* YUV */, 5 /* RGBI */}; /* and nvJPEG's number for it */
 
 typedef struct calls {
     int (*create)(int backend, void *, void *, unsigned flags, void **out);
@@ -34,10 +35,11 @@ typedef struct calls {
 struct larder__jpegs {
     larder__gpu *gpu;
     calls call;
-    void *handle, *state, *stream;
-    bool engine, planes;
+    void *handle, *stream;
+    void *state[FORMATS]; /* opened when it is first wanted */
+    int begun[FORMATS];   /* pictures that it is set up for */
+    bool engine, exact;
     int refused; /* nvJPEG's last answer but SUCCESS */
-    int begun;   /* pictures that the state is set up for */
     const unsigned char **bytes;
     size_t *sizes, most;
     planes *to;
@@ -95,16 +97,15 @@ static int open_handle(larder__jpegs *j) {
 static int open_inside(larder__jpegs *j) {
     int answer = open_handle(j);
     int rc = say(j, answer, "be opened");
-    rc = rc < 0 ? rc : say(j, j->call.state(j->handle, &j->state), "be opened");
     return rc < 0 ? rc : say(j, j->call.stream(j->handle, &j->stream), "be opened");
 }
 
-int larder__jpegs_open(larder__jpegs **out, larder__gpu *gpu, bool apart) {
+int larder__jpegs_open(larder__jpegs **out, larder__gpu *gpu, bool exact) {
     larder__jpegs *j = *out = larder__calloc(1, sizeof *j);
     if (!j)
         return LARDER_E_NOMEM;
     j->gpu = gpu;
-    j->planes = apart;
+    j->exact = exact;
     int rc = find_calls(&j->call);
     rc = rc < 0 ? rc : larder__gpu_enter(gpu);
     if (rc == 0) {
@@ -124,8 +125,9 @@ void larder__jpegs_close(larder__jpegs **pj) {
     if (j->handle && larder__gpu_enter(j->gpu) == 0) {
         if (j->stream)
             j->call.stream_end(j->stream);
-        if (j->state)
-            j->call.state_end(j->state);
+        for (int f = 0; f < FORMATS; f++)
+            if (j->state[f])
+                j->call.state_end(j->state[f]);
         j->call.destroy(j->handle);
         larder__gpu_leave(j->gpu);
     }
@@ -135,17 +137,29 @@ void larder__jpegs_close(larder__jpegs **pj) {
     larder__free(j);
 }
 
-bool larder__jpegs_planes(const larder__jpegs *j) { return j->planes; }
 bool larder__jpegs_engine(const larder__jpegs *j) { return j->engine; }
 int larder__jpegs_refused(const larder__jpegs *j) { return j->refused; }
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
+enum { GREY, WHOLE, HALF_WIDTH, HALF_BOTH, HALF_HEIGHT }; /* larder__colour of stage/blueprint.h */
+
+/* Colours that are whole the engine turns into the very RGB that libjpeg-turbo has; halved ones it
+ * repeats. */
+void larder__jpegs_choose(const larder__jpegs *j, larder__levels_picture *p) {
+    if (!j->exact || (j->engine && p->colour == WHOLE))
+        p->colour = LARDER__LEVELS_RGB;
+}
+
+static int format_of(const larder__levels_picture *p) {
+    return p->colour == LARDER__LEVELS_RGB ? AS_RGB : AS_PLANES;
+}
+
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 /* Planes reach to whole blocks, so that a decoder that writes those has room for them. */
 size_t larder__jpeg_planes(larder__levels_picture *p, larder__gpu_ptr at) {
-    enum { GREY, WHOLE, HALF_WIDTH, HALF_BOTH, HALF_HEIGHT, BLOCK = 32, LINE = 64 };
+    enum { BLOCK = 32, LINE = 64 };
     bool wide = p->colour == HALF_WIDTH || p->colour == HALF_BOTH;
     bool high = p->colour == HALF_HEIGHT || p->colour == HALF_BOTH;
     bool alone = p->colour == GREY || p->colour == LARDER__LEVELS_RGB;
@@ -203,15 +217,20 @@ static void put_planes(planes *to, const larder__levels_picture *p) {
     }
 }
 
-static int begin(larder__jpegs *j, int count) {
-    return j->call.begin(j->handle, j->state, count, 1, j->planes ? YUV : RGB);
+/* nvJPEG's answer. */
+static int begin(larder__jpegs *j, int format, int count) {
+    int answer = j->state[format] ? SUCCESS : j->call.state(j->handle, &j->state[format]);
+    if (answer != SUCCESS || j->begun[format] == count)
+        return answer;
+    return j->call.begin(j->handle, j->state[format], count, 1, nvjpegs[format]);
 }
 
-/* Some orders in a row, those that failed left out; nvJPEG's answer. */
-static int decode_some(larder__jpegs *j, larder__jpeg_order *o, size_t n, larder__gpu_stream s) {
+/* Those of one format among some orders in a row, the failed ones left out; nvJPEG's answer. */
+static int decode_some(larder__jpegs *j, int format, larder__jpeg_order *o, size_t n,
+                       larder__gpu_stream s) {
     int count = 0;
     for (size_t i = 0; i < n; i++) {
-        if (o[i].failed)
+        if (o[i].failed || format_of(o[i].to) != format)
             continue;
         j->bytes[count] = o[i].bytes;
         j->sizes[count] = o[i].size;
@@ -219,17 +238,18 @@ static int decode_some(larder__jpegs *j, larder__jpeg_order *o, size_t n, larder
     }
     if (count == 0)
         return SUCCESS;
-    int answer = j->begun == count ? SUCCESS : begin(j, count);
+    int answer = begin(j, format, count);
     if (answer == SUCCESS)
-        answer = j->call.decode(j->handle, j->state, j->bytes, j->sizes, j->to, s);
-    j->begun = answer == SUCCESS ? count : 0;
+        answer = j->call.decode(j->handle, j->state[format], j->bytes, j->sizes, j->to, s);
+    j->begun[format] = answer == SUCCESS ? count : 0;
     j->refused = answer == SUCCESS ? j->refused : answer;
     return answer;
 }
 
 /* One that nvJPEG refuses spoils all it came with: they are tried again, by halves. */
-static int decode_halves(larder__jpegs *j, larder__jpeg_order *o, size_t n, larder__gpu_stream s) {
-    int answer = decode_some(j, o, n, s);
+static int decode_halves(larder__jpegs *j, int format, larder__jpeg_order *o, size_t n,
+                         larder__gpu_stream s) {
+    int answer = decode_some(j, format, o, n, s);
     if (answer == SUCCESS)
         return 0;
     if (answer == NO_MEMORY)
@@ -239,9 +259,9 @@ static int decode_halves(larder__jpegs *j, larder__jpeg_order *o, size_t n, lard
         return 0;
     }
     int rc = larder__gpu_wait(j->gpu, s); /* its state is not used twice at once */
-    rc = rc < 0 ? rc : decode_halves(j, o, n / 2, s);
+    rc = rc < 0 ? rc : decode_halves(j, format, o, n / 2, s);
     rc = rc < 0 ? rc : larder__gpu_wait(j->gpu, s);
-    return rc < 0 ? rc : decode_halves(j, o + n / 2, n - n / 2, s);
+    return rc < 0 ? rc : decode_halves(j, format, o + n / 2, n - n / 2, s);
 }
 
 int larder__jpegs_decode(larder__jpegs *j, larder__jpeg_order *o, size_t n,
@@ -252,7 +272,8 @@ int larder__jpegs_decode(larder__jpegs *j, larder__jpeg_order *o, size_t n,
         return rc;
     for (size_t i = 0; i < n; i++)
         o[i].failed = !takes(j, &o[i]);
-    rc = decode_halves(j, o, n, stream);
+    for (int format = 0; rc == 0 && format < FORMATS; format++)
+        rc = decode_halves(j, format, o, n, stream);
     larder__gpu_leave(j->gpu);
     return rc;
 }

@@ -1,9 +1,11 @@
 /* JPEGs decoded by a GPU, through CUDA's nvJPEG, which is opened at run time: by the engine for it
- * where the card has one (A100, H100 and later), else by kernels. Either into planes of Y, Cb and
- * Cr as the file has them, whose colour larder's own code widens (gpu_levels.h), so that pixels are
- * the host's; or into RGB, of which the engine does all, colour that the file has halved being
- * repeated: three to four times the rate, since nvJPEG copies planes one by one (and smoothing
- * by its own kernels is no faster than planes). Files are plain ones (larder__jpeg_is_plain). */
+ * where the card has one (A100, H100 and later), else by kernels. Either into RGB, of which the
+ * engine does all, or into planes of Y, Cb and Cr as the file has them, whose colour larder's own
+ * code widens (gpu_levels.h). RGB of whole colours (4:4:4) is the host's to the bit. Halved colours
+ * the engine repeats, so that pixels are the host's only by way of planes. nvJPEG copies these one
+ * by one, by calls that wait beside training: a third of the rate (smoothing by its own kernels is
+ * no faster, and what the engine calls NV12 is no picture). Files are plain ones
+ * (larder__jpeg_is_plain). */
 #ifndef LARDER_GPU_GPU_JPEG_H
 #define LARDER_GPU_GPU_JPEG_H
 
@@ -14,9 +16,10 @@ int larder__jpegs_library(void **out);
 
 typedef struct larder__jpegs larder__jpegs; /* of one thread and one stream */
 /* With $LARDER_NVJPEG_KERNELS without the engine. */
-int larder__jpegs_open(larder__jpegs **, larder__gpu *, bool planes);
+int larder__jpegs_open(larder__jpegs **, larder__gpu *, bool exact); /* as the host's */
 void larder__jpegs_close(larder__jpegs **);
-bool larder__jpegs_planes(const larder__jpegs *);
+/* Sets the colour that a picture of the file's colour will be decoded to. */
+void larder__jpegs_choose(const larder__jpegs *, larder__levels_picture *);
 bool larder__jpegs_engine(const larder__jpegs *); /* by the card's own engine, not by kernels */
 int larder__jpegs_refused(const larder__jpegs *); /* nvJPEG's code for the last refusal; 0: none */
 

@@ -142,6 +142,8 @@ int larder__levels_make(larder__levels *l, larder__levels_job *jobs, size_t n,
 int larder__levels_values(larder__levels *l, const larder__levels_worth *given, size_t rows,
                           larder__gpu_stream stream) {
     larder__levels_worth worth = *given;
+    if (worth.row > INT32_MAX)
+        return larder__fail(LARDER_E_UNSUPPORTED, "rows of more than 2 GiB do not go to a GPU");
     void *args[] = {&worth};
     size_t each = (size_t)THREADS * AT_ONCE;
     larder__gpu_shape shape = {

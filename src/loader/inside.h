@@ -39,24 +39,24 @@ typedef struct larder__place {
     const uint64_t *chances; /* of samples by id: of each row; NULL: as the batch's number says */
     double begun;            /* when the first of its rows was taken */
     larder__planned plan;
-    size_t rows;                   /* to work on: those of the batch, then fetched entries */
-    size_t next_row, rows_left;    /* not handed to a reader yet; not finished yet */
-    size_t unprepared;             /* of the batch's own; what the device does is one more */
-    _Atomic uint32_t reading;      /* joint reads under way */
-    uint8_t *piece_read;           /* piece i, of l->piece rows: read, and nobody prepares it yet */
-    size_t pieces_read;            /* how many such, */
-    size_t pieces_awaited;         /* and how many of them have rows that another job brings */
-    size_t device_rows;            /* the first so many are for the device, if it takes them; */
-    size_t unsent;                 /* of these not written down yet */
-    larder__orders *orders;        /* what was; NULL: nothing is decoded there */
-    size_t begun_there, undecoded; /* of them: up to which row threads of the device are at it; how
-                                      many it is not done with */
-    size_t made_there;             /* by the device */
-    struct larder__place *behind;  /* sent to the device after this one */
-    larder_buf **bytes;            /* of each row, one reference, from reading to preparing */
-    larder_batch batch;            /* what the user sees; points at the arrays below */
-    unsigned char *x;              /* lent by the loader while rows are prepared and taken */
-    larder__pixel_block *block;    /* that it lies in; NULL: in the caller's own memory */
+    size_t rows;                /* to work on: those of the batch, then fetched entries */
+    size_t next_row, rows_left; /* not handed to a reader yet; not finished yet */
+    size_t unprepared;          /* of the batch's own; what the device does is one more */
+    _Atomic uint32_t reading;   /* joint reads under way */
+    uint8_t *piece_read;        /* piece i, of l->piece rows: read, and nobody prepares it yet */
+    size_t pieces_read;         /* how many such, */
+    size_t pieces_awaited;      /* and how many of them have rows that another job brings */
+    size_t device_rows;         /* the first so many are for the device, if it takes them; */
+    size_t unsent;              /* of these not written down yet */
+    larder__orders *orders;     /* what was; NULL: nothing is decoded there */
+    size_t begun_there, open_there; /* of them: from which row to which nobody is at it; */
+    size_t undecoded;               /* how many are not made */
+    size_t made_there;              /* by the device */
+    struct larder__place *behind;   /* sent to the device after this one */
+    larder_buf **bytes;             /* of each row, one reference, from reading to preparing */
+    larder_batch batch;             /* what the user sees; points at the arrays below */
+    unsigned char *x;               /* lent by the loader while rows are prepared and taken */
+    larder__pixel_block *block;     /* that it lies in; NULL: in the caller's own memory */
     int64_t *y;
     uint64_t *served;
     uint8_t *kind;

@@ -187,8 +187,10 @@ static int await(larder_loader *l, double until, larder__place **out) {
         int rc = larder__evaluation_due(l) ? evaluate(l, &begun, &from) : 0;
         if (rc < 0)
             return rc;
-        if (!l->stall.waiting)
+        if (!l->stall.waiting) {
             larder__stall_begin(l, from);
+            larder__freight_awaited(l);
+        }
         if (holder < l->taken)
             return larder__fail(LARDER_E_STATE,
                                 "batch %llu is still held; batch %llu comes after "

@@ -371,6 +371,81 @@ static void nvjpeg_faults(void **state) {
     unsetenv("FAKE_NVJPEG");
 }
 
+/* A folder of more pictures than the device takes at once. */
+static void write_many(const char *to, int n) {
+    char path[400];
+    for (int i = 0; i < n; i++) {
+        check_jpeg_conf c = {.w = 40 + (uint32_t)i % 9,
+                             .h = 50,
+                             .channels = 3,
+                             .h_samp = 1,
+                             .v_samp = 1,
+                             .seed = (uint32_t)i};
+        size_t size;
+        unsigned char *bytes = check_jpeg(&c, &size);
+        snprintf(path, sizeof path, "%s/a", to);
+        mkdir(path, 0700);
+        snprintf(path, sizeof path, "%s/a/%03d.jpg", to, i);
+        check_write(path, bytes, size);
+        free(bytes);
+    }
+}
+
+/* Nobody has to begin with any row that was left to the device. */
+static bool all_begun(larder_loader *l) {
+    pthread_mutex_lock(&l->lock);
+    const larder__place *p = &l->ring[0];
+    bool out = p->device_rows && p->unsent == 0 && p->begun_there == p->open_there;
+    pthread_mutex_unlock(&l->lock);
+    return out;
+}
+
+/* A device that does not come to an end, and training waits: cores take all that it has not begun.
+ */
+static void cores_take_back(void **state) {
+    enum { MANY = 96, AT_ONCE = 64 };
+    char many[256], uri[300], path[1024];
+    (void)state;
+    snprintf(path, sizeof path, "%s/fake/nvjpeg/libnvjpeg.so.13", build());
+    void *lib = dlopen(path, RTLD_NOW);
+    assert_non_null(lib);
+    _Atomic int *held = dlsym(lib, "fake_nvjpeg_held");
+    assert_non_null(held);
+    check_folder(many);
+    snprintf(uri, sizeof uri, "dir:%s", many);
+    write_many(many, MANY);
+    larder_loader_conf here = conf_of(LEVELS);
+    here.source = uri;
+    here.batch = MANY;
+    here.epochs = 1;
+    larder_loader_conf there = here;
+    there.device = "cuda";
+    there.decode = "auto";
+    there.patience = 0.01;
+    larder_loader *a, *b;
+    const larder_batch *p, *q;
+    check_ok(larder_loader_open(&a, &here));
+    check_ok(larder_loader_next(a, &p));
+    *held = 1;
+    check_ok(larder_loader_open(&b, &there));
+    for (int i = 0; i < 100000 && !all_begun(b); i++)
+        assert_int_equal(larder_loader_next(b, &q), LARDER_NOT_YET);
+    assert_true(all_begun(b));
+    *held = 0;
+    int rc;
+    while ((rc = larder_loader_next(b, &q)) == LARDER_NOT_YET)
+        ;
+    check_ok(rc);
+    void *room = malloc((size_t)32 << 20);
+    assert_memory_equal(p->served, q->served, p->n * sizeof *p->served);
+    assert_memory_equal(p->x, x_of(b, q, room), elements(p) * sizeof(float));
+    assert_true(stat_of(b, "decoded_gpu") <= AT_ONCE);
+    free(room);
+    larder_loader_close(&a);
+    larder_loader_close(&b);
+    check_folder_remove(many);
+}
+
 /* What is no plain JPEG, and what is broken, is named as ever. */
 static void broken_files(void **state) {
     size_t size;
@@ -439,6 +514,7 @@ int main(void) {
                                        cmocka_unit_test(refusals),
                                        cmocka_unit_test(late_stages),
                                        cmocka_unit_test(nvjpeg_faults),
+                                       cmocka_unit_test(cores_take_back),
                                        cmocka_unit_test(broken_files)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -5,7 +5,7 @@
  * training wants: scaled, mixed, cast.
  *
  * Compiled without fused multiply-adds (--fmad=false): sums are the host's, bit by bit. Structs are
- * those of gpu_levels.h. tests/unit/test_gpu_levels.c runs this file on the host beside its twins. */
+ * those of gpu_levels.h. tests/unit/test_gpu_feed.c runs this file on the host beside its twins. */
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -242,9 +242,43 @@ __device__ static void sum_down(const Picture &p, const Taps &t, int j, int x, f
     }
 }
 
+/* The same of RGB, four levels at once, whatever channels they are of: lines begin at whole words. */
+__device__ static void down_rgb(const Job &job, const Taps &t, int j, float *line) {
+    const Picture &p = job.from;
+    const float *w = t.weight + (i64)j * t.width;
+    const int first = t.first[j] - p.top, n = t.count[j];
+    const int begin = 3 * (job.reach0 - p.left), end = 3 * (job.reach1 - p.left);
+    for (int b = (begin & ~3) + 4 * (int)threadIdx.x; b < end; b += 4 * (int)blockDim.x) {
+        const u8 *column = at<const u8>(p.plane[0]) + b;
+        float sum[4] = {0, 0, 0, 0};
+        for (int k = 0; k < n; k += 4) {
+            float part[4][4];
+            for (int i = 0; i < 4; i++) {
+                float by = k + i < n ? w[k + i] : 0;
+                int y = within(first + k + i, p.h - 1);
+                u32 four = k + i < n ? *(const u32 *)(column + (i64)y * p.pitch[0]) : 0;
+                for (int c = 0; c < 4; c++)
+                    part[i][c] = (float)(four >> 8 * c & 255) * by;
+            }
+            for (int c = 0; c < 4; c++) {
+                float all = (part[0][c] + part[1][c]) + (part[2][c] + part[3][c]);
+                sum[c] = k ? sum[c] + all : all;
+            }
+        }
+        for (int c = 0; c < 4; c++)
+            if (b + c >= begin && b + c < end)
+                line[b + c - begin] = sum[c];
+    }
+}
+
 /* All columns of an output row; what it looked at is in `line`. */
 __device__ static void down(const Job &job, int j, float *line) {
+    const Picture &p = job.from;
     Taps t = taps_of(job.taps_y, job.y, job.width_y);
+    if (p.colour == RGB && job.reach0 >= p.left && job.reach1 - p.left <= p.w) {
+        down_rgb(job, t, j, line);
+        return;
+    }
     for (int x = job.reach0 + (int)threadIdx.x; x < job.reach1; x += (int)blockDim.x)
         sum_down(job.from, t, j, x, line + 3 * (x - job.reach0));
 }
@@ -475,51 +509,91 @@ __device__ static float of_f16(u16 h) {
     return __uint_as_float(moved | (magnitude >= 0x0f800000u ? 0x7f800000u : 0) | sign);
 }
 
+enum { AT_ONCE = 4 }; /* elements of a row that a thread makes, side by side */
+
+/* Not by an index: the compiler would copy the array for that. */
+__device__ static float of_channel(const float each[4], int c) {
+    return c == 0 ? each[0] : c == 1 ? each[1] : c == 2 ? each[2] : each[3];
+}
+
 /* A value as it would lie in a row of the host: rounded to its type. */
 __device__ static float value_of(const Worth &v, u8 level, int c) {
-    float f = (float)level * v.scale[c] + v.bias[c];
+    float f = (float)level * of_channel(v.scale, c) + of_channel(v.bias, c);
     return v.dtype == F16 ? of_f16(to_f16(f)) : v.dtype == BF16 ? of_bf16(to_bf16(f)) : f;
 }
 
-__device__ static void put_value(const Worth &v, i64 i, float f) {
-    if (v.dtype == F32)
-        at<float>(v.out)[i] = f;
-    else
-        at<u16>(v.out)[i] = v.dtype == F16 ? to_f16(f) : to_bf16(f);
+__device__ static int channel_of(const Worth &v, u32 e) {
+    return (int)(v.packed ? e % (u32)v.c : e / (u32)(v.w * v.h) % (u32)v.c);
 }
 
-/* Element e of a row: which channel it is, and is it in the box that comes from the partner? */
-__device__ static bool place_of(const Worth &v, i64 e, int *c) {
-    i64 plane = (i64)v.w * v.h;
-    i64 pixel_at = v.packed ? e / v.c % plane : e % plane;
-    *c = (int)(v.packed ? e % v.c : e / plane % v.c);
-    int x = (int)(pixel_at % v.w), y = (int)(pixel_at / v.w);
+/* Is this element in the box that comes from the partner? */
+__device__ static bool boxed(const Worth &v, u32 e) {
+    u32 plane = (u32)(v.w * v.h), pixel_at = v.packed ? e / (u32)v.c % plane : e % plane;
+    int x = (int)(pixel_at % (u32)v.w), y = (int)(pixel_at / (u32)v.w);
     return x >= v.x0 && x < v.x1 && y >= v.y0 && y < v.y1;
 }
 
-/* grid.y rows, grid.x as many blocks as a row takes, AT_ONCE elements a thread. */
-extern "C" __global__ void values(Worth v) {
-    enum { AT_ONCE = 4 };
-    i64 row = blockIdx.y;
-    const u8 *own = at<const u8>(v.levels) + at<const int>(v.slots)[row] * v.row, *other = own;
-    bool mixed = v.partners != 0;
-    if (mixed)
-        other = at<const u8>(v.levels) + at<const int>(v.partners)[row] * v.row;
-    i64 e = (i64)blockIdx.x * blockDim.x * AT_ONCE + threadIdx.x;
-    for (int k = 0; k < AT_ONCE && e < v.row; k++, e += blockDim.x) {
-        int c;
-        bool boxed = place_of(v, e, &c);
-        u8 level = mixed && v.pasted && boxed ? other[e] : own[e];
-        bool blends = mixed && !v.pasted;
-        if (v.dtype == BYTES) {
-            if (blends)
-                level = (u8)(int)((float)level * v.own + (float)other[e] * (1 - v.own) + 0.5f);
-            at<u8>(v.out)[row * v.row + e] = level;
-            continue;
+/* n bytes, the first one lowest; in one go where they lie so. */
+__device__ static u32 load(const u8 *from, u32 n) {
+    if (n == AT_ONCE && (u64)from % AT_ONCE == 0)
+        return *(const u32 *)from;
+    u32 all = 0;
+    for (u32 k = 0; k < n; k++)
+        all |= (u32)from[k] << 8 * k;
+    return all;
+}
+
+template <typename T, typename All> __device__ static void store(u64 to, const T *each, u32 n) {
+    if (n == AT_ONCE && to % sizeof(All) == 0) {
+        enum { IN_ONE = sizeof(All) / sizeof(T) };
+        for (int k = 0; k < AT_ONCE; k += IN_ONE) {
+            All all = 0;
+            for (int i = 0; i < IN_ONE; i++)
+                all |= (All)each[k + i] << 8 * sizeof(T) * i;
+            at<All>(to)[k / IN_ONE] = all;
         }
-        float f = value_of(v, level, c);
-        if (blends)
-            f = f * v.own + value_of(v, other[e], c) * (1 - v.own);
-        put_value(v, row * v.row + e, f);
+        return;
     }
+    for (u32 k = 0; k < n; k++)
+        at<T>(to)[k] = each[k];
+}
+
+/* Element e of a row, as the bits of its type. */
+__device__ static u32 made_of(const Worth &v, u32 e, u8 own, u8 other) {
+    bool blends = v.partners && !v.pasted;
+    u8 level = v.partners && v.pasted && boxed(v, e) ? other : own;
+    if (v.dtype == BYTES)
+        return blends ? (u8)(int)((float)own * v.own + (float)other * (1 - v.own) + 0.5f) : level;
+    int c = channel_of(v, e);
+    float f = value_of(v, level, c);
+    if (blends)
+        f = f * v.own + value_of(v, other, c) * (1 - v.own);
+    return v.dtype == F32 ? bits_of(f) : v.dtype == F16 ? to_f16(f) : to_bf16(f);
+}
+
+/* grid.y rows, grid.x as many blocks as a row takes. */
+extern "C" __global__ void values(Worth v) {
+    const u32 row = (u32)v.row, e = (blockIdx.x * blockDim.x + threadIdx.x) * AT_ONCE;
+    if (e >= row)
+        return;
+    const u32 n = row - e < AT_ONCE ? row - e : AT_ONCE;
+    const u8 *levels = at<const u8>(v.levels) + e;
+    const i64 to = (i64)blockIdx.y * v.row + e;
+    u32 own = load(levels + at<const int>(v.slots)[blockIdx.y] * v.row, n), other = own;
+    if (v.partners)
+        other = load(levels + at<const int>(v.partners)[blockIdx.y] * v.row, n);
+    u8 bytes[AT_ONCE];
+    u16 halves[AT_ONCE];
+    u32 words[AT_ONCE];
+    for (u32 k = 0; k < AT_ONCE; k++) {
+        words[k] = made_of(v, e + k, (u8)(own >> 8 * k), (u8)(other >> 8 * k));
+        halves[k] = (u16)words[k];
+        bytes[k] = (u8)words[k];
+    }
+    if (v.dtype == BYTES)
+        store<u8, u32>(v.out + to, bytes, n);
+    else if (v.dtype == F32)
+        store<u32, u64>(v.out + 4 * to, words, n);
+    else
+        store<u16, u64>(v.out + 2 * to, halves, n);
 }

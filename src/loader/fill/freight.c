@@ -1,6 +1,5 @@
 #include "loader/fill/freight_inside.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "stage/blueprint.h"
@@ -130,7 +129,7 @@ static int open_figures(larder_loader *l) {
                                   "decoded and augmented on the GPU");
     rc = rc < 0 ? rc
                 : larder__stat_gauge(l->stats, &t->gpu_share, "gpu_share", "percent",
-                                     "of the samples of a batch go to the GPU to be decoded");
+                                     "of the samples of a batch were decoded on the GPU, lately");
     rc = rc < 0 ? rc
                 : larder__stat_histogram(l->stats, &t->gpu_time, "gpu_decode_seconds", "seconds",
                                          "decoding and augmenting up to 64 samples on the GPU");
@@ -142,8 +141,7 @@ static int open_figures(larder_loader *l) {
                                        "the GPU would not decode, so that the cores did");
     if (rc < 0)
         return rc;
-    larder__stat_set(l->stats, t->gpu_share, 100 * l->device->share);
-    larder__stat_set(l->stats, t->gpu_engine, larder__jpegs_engine(l->device->decoders[0].jpegs));
+    larder__stat_set(l->stats, t->gpu_engine, larder__jpegs_engine(l->device->decoder.jpegs));
     return 0;
 }
 
@@ -159,12 +157,14 @@ int larder__freight_settle(larder_loader *l) {
     d->could = rc == 0 && !l->cage;
     if (d->decode == LARDER__DECODE_HERE)
         return 0;
-    if (rc == 0) /* threads open the others */
-        rc = larder__decoder_open(l, &d->decoders[0]);
-    d->share = d->decode == LARDER__DECODE_THERE ? 1 : 0.5;
+    rc = rc < 0 ? rc : larder__decoder_open(l, &d->decoder);
+    d->share =
+        rc == 0 && (d->decode == LARDER__DECODE_THERE || larder__jpegs_engine(d->decoder.jpegs))
+            ? 1
+            : 0.5;
     if (rc < 0 && d->decode == LARDER__DECODE_AUTO) {
         larder__note(l->stats, "all pictures are decoded by the cores: %s", larder_errmsg());
-        larder__decoder_close(d->gpu, &d->decoders[0]);
+        larder__decoder_close(d->gpu, &d->decoder);
         d->decode = LARDER__DECODE_HERE;
         return 0;
     }
@@ -181,37 +181,10 @@ size_t larder__freight_rows(larder_loader *l, size_t n) {
     return rows < n ? rows : n;
 }
 
-void larder__freight_note(larder_loader *l, double seconds) {
+/* An engine takes nothing from training: it is offered all. What kernels decode they do take from
+ * it: more if training waited, fewer if it never does. */
+static void steer(larder_loader *l) {
     larder__freight *d = l->device;
-    atomic_fetch_add_explicit(&d->here_ns, (uint64_t)(seconds * 1e9), memory_order_relaxed);
-    atomic_fetch_add_explicit(&d->here_rows, 1, memory_order_relaxed);
-}
-
-/* The share at which cores and device finish together; 1: not known yet. */
-static double balance(larder_loader *l) {
-    larder__freight *d = l->device;
-    enum { KNOWN = 1024 };
-    uint64_t ns = atomic_load_explicit(&d->here_ns, memory_order_relaxed);
-    uint64_t rows = atomic_load_explicit(&d->here_rows, memory_order_relaxed);
-    if (!rows || !ns || !(d->row_there > 0))
-        return 1;
-    if (rows > 2 * KNOWN) { /* what was long ago counts less */
-        atomic_store_explicit(&d->here_ns, ns / 2, memory_order_relaxed);
-        atomic_store_explicit(&d->here_rows, rows / 2, memory_order_relaxed);
-    }
-    double here = (double)l->conf.threads * 1e9 * (double)rows / (double)ns;
-    double there = LARDER__FREIGHT_THREADS / d->row_there;
-    return there / (there + here);
-}
-
-/* Training waited: more of them, as far as both finish together. It never does: as few as will do,
- * since what the device decodes it takes from training. */
-void larder__freight_handed(larder_loader *l, const larder__place *p) {
-    larder__freight *d = l->device;
-    if (p->made_there)
-        larder__stat_add(l->stats, l->stat.decoded_gpu, p->made_there);
-    if (!d || d->decode != LARDER__DECODE_AUTO || d->lost)
-        return;
     const double much = 0.02, up = 1.0 / 32, down = 1.0 / 128, all = l->waited + l->stepped;
     bool full = true;
     for (uint64_t k = l->taken; full && k < l->taken + l->conf.prefetch - 1; k++)
@@ -220,7 +193,19 @@ void larder__freight_handed(larder_loader *l, const larder__place *p) {
         d->share += up;
     else if (full)
         d->share -= down;
-    double most = balance(l);
-    d->share = d->share > most ? most : d->share < 0 ? 0 : d->share;
-    larder__stat_set(l->stats, l->stat.gpu_share, 100 * d->share);
+    d->share = d->share > 1 ? 1 : d->share < 0 ? 0 : d->share;
+}
+
+void larder__freight_handed(larder_loader *l, const larder__place *p) {
+    larder__freight *d = l->device;
+    if (p->made_there)
+        larder__stat_add(l->stats, l->stat.decoded_gpu, p->made_there);
+    if (!d || d->decode == LARDER__DECODE_HERE || d->lost || p->plan.n == 0)
+        return;
+    if (d->decode == LARDER__DECODE_AUTO && !larder__jpegs_engine(d->decoder.jpegs))
+        steer(l);
+    double seen = (double)p->made_there / (double)p->plan.n;
+    d->seen = d->handed ? 0.95 * d->seen + 0.05 * seen : seen;
+    d->handed = true;
+    larder__stat_set(l->stats, l->stat.gpu_share, 100 * d->seen);
 }

@@ -4,13 +4,15 @@
  *
  * With decode=gpu or auto the first rows of a batch are decoded on the device. Whoever would
  * prepare such a row writes down what is to be done to it instead (stage/blueprint.h) and keeps its
- * encoded bytes; once all of these are written down, threads of the device's have them decoded and
- * made into levels in the twin, and wait for it, while the cores are at the rest of the batch.
+ * encoded bytes; once all of these are written down, a thread of the device's has them decoded and
+ * made into levels in the twin, and waits for it, while the cores are at the rest of the batch.
  * Chance is drawn by whoever writes down, as ever, so order, ledger and resuming know nothing of
  * it. What the device does not take (another sort of file, a broken one) they prepare like any
- * other row.
+ * other row. With auto, cores that have nothing else to do take rows back that the device has not
+ * begun, if training waits: so both finish together, and no core is busy without need.
  *
- * What is in flight is bounded: for each such thread LARDER__FREIGHT_PICTURES, in
+ * There is one such thread: nvJPEG has 14 streams for each, and calls of several threads wait for
+ * each other and for training. What is in flight is bounded: LARDER__FREIGHT_PICTURES, in
  * LARDER__FREIGHT_BYTES of the device's memory (freight_inside.h). */
 #ifndef LARDER_LOADER_FILL_FREIGHT_H
 #define LARDER_LOADER_FILL_FREIGHT_H
@@ -28,10 +30,10 @@ struct larder__place;
 int larder__freight_open(struct larder_loader *, const larder_loader_conf *);
 /* Once stages are known: can they do what was asked? */
 int larder__freight_settle(struct larder_loader *);
-enum { LARDER__FREIGHT_THREADS = 3 };
+enum { LARDER__FREIGHT_THREADS = 1 };
 uint32_t larder__freight_threads(const struct larder_loader *); /* that run */
-/* With the lock held: the share of samples that the device decodes; negative: it is not asked to,
- * -1: but it could be (decode=auto). */
+/* With the lock held: the share of samples that the device decoded lately; negative: it is not
+ * asked to, -1: but it could be (decode=auto). */
 double larder__freight_share(const struct larder_loader *);
 /* Threads start with the first batch, and end before the loader's memory does. */
 int larder__freight_start(struct larder_loader *);
@@ -46,10 +48,12 @@ size_t larder__freight_rows(struct larder_loader *, size_t n);
 /* A row that was read is written down; false: it has to be prepared here. */
 bool larder__freight_order(struct larder_loader *, struct larder__place *, size_t row,
                            larder_buf *bytes, larder_form, uint64_t seed);
-/* Seconds that preparing one row here took. */
-void larder__freight_note(struct larder_loader *, double seconds);
 /* With the lock held: all rows for the device are written down; a batch was handed out. */
 void larder__freight_send(struct larder_loader *, struct larder__place *);
+/* With the lock held: training begins to wait; and for a thread of the cores that has nothing else
+ * to do, false: nor has this. */
+void larder__freight_awaited(struct larder_loader *);
+bool larder__freight_help(struct larder_loader *, larder__scratch *);
 void larder__freight_handed(struct larder_loader *, const struct larder__place *);
 
 /* A twin's rows: begun anew, moved (the row to leave out has no place any more), mixed with others;

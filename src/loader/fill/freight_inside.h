@@ -7,13 +7,13 @@
 #include "loader/inside.h"
 
 enum {
-    LARDER__FREIGHT_PICTURES = 64,    /* decoded by one thread at once, at most, */
+    LARDER__FREIGHT_PICTURES = 64,    /* decoded at once, at most, */
     LARDER__FREIGHT_BYTES = 256 << 20 /* in so much of the device's memory */
 };
 
 typedef enum { LARDER__DECODE_HERE, LARDER__DECODE_AUTO, LARDER__DECODE_THERE } larder__decoding;
 
-typedef struct larder__decoder { /* a thread of the device's */
+typedef struct larder__decoder { /* the device's thread */
     larder_loader *loader;
     pthread_t thread;
     larder__scratch *scratch; /* for rows that the device does not take */
@@ -38,15 +38,15 @@ struct larder__freight {
     size_t rows;      /* of a batch, at most */
     bool could;       /* decode, if it were asked to */
     /* What follows is under the loader's lock. */
-    larder__decoder decoders[LARDER__FREIGHT_THREADS];
-    uint32_t running;
+    larder__decoder decoder;
+    bool running;
     pthread_cond_t sent;
     larder__place *first, *last; /* sent and not all begun, linked by `behind` */
     bool refusal_told;
-    bool lost;        /* the device failed: it gets no more */
-    double share;     /* of the rows that go there */
-    double row_there; /* seconds a row takes a decoder, smoothed; 0: not known */
-    _Atomic uint64_t here_ns, here_rows;
+    bool lost;    /* the device failed: it gets no more */
+    double share; /* of the rows that are offered to it, */
+    double seen;  /* and that it made, smoothed */
+    bool handed;  /* `seen` is of something */
 };
 
 struct larder__twin {

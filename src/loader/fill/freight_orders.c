@@ -142,6 +142,13 @@ static bool wide_enough(const larder__plain_jpeg *j) {
     return (j->colour != LARDER__HALF_WIDTH && j->colour != LARDER__HALF_BOTH) || j->w > 4;
 }
 
+/* Halved colours go through planes, which costs more than the cores take for them. */
+static bool worth_it(const larder__freight *d, const larder__plain_jpeg *j) {
+    bool halved = j->colour != LARDER__GREY && j->colour != LARDER__WHOLE;
+    return !halved || d->fast || d->decode != LARDER__DECODE_AUTO ||
+           !larder__jpegs_engine(d->decoder.jpegs);
+}
+
 static bool write_down(larder_loader *l, larder__orders *to, size_t row, larder_buf *bytes,
                        larder_form form, uint64_t seed) {
     larder__order *o = &to->each[row];
@@ -165,7 +172,8 @@ static bool write_down(larder_loader *l, larder__orders *to, size_t row, larder_
     o->picture.w = (int32_t)jpeg.w;
     o->picture.h = (int32_t)jpeg.h;
     o->picture.colour = (int32_t)jpeg.colour;
-    return wide_enough(&jpeg) && larder__jpeg_planes(&o->picture, 0) <= LARDER__FREIGHT_BYTES;
+    return worth_it(l->device, &jpeg) && wide_enough(&jpeg) &&
+           larder__jpeg_planes(&o->picture, 0) <= LARDER__FREIGHT_BYTES;
 }
 
 bool larder__freight_order(larder_loader *l, larder__place *p, size_t row, larder_buf *bytes,

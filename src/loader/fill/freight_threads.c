@@ -1,5 +1,5 @@
-/* The threads that have the device decode. Each takes some rows of the oldest batch that was sent,
- * so that a batch is decoded by all of them at once, and waits until they are there. */
+/* The thread that has the device decode: it takes some rows of the oldest batch that was sent, and
+ * waits until they are there. Cores may take some of the others. */
 #include "loader/fill/freight_inside.h"
 
 #include "base/clock.h"
@@ -34,7 +34,7 @@ void larder__decoder_close(larder__gpu *g, larder__decoder *k) {
     *k = (larder__decoder){0};
 }
 
-/* ---- the device's threads -------------------------------------------------------------------- */
+/* ---- what is sent ---------------------------------------------------------------------------- */
 
 void larder__freight_send(larder_loader *l, larder__place *p) {
     larder__freight *d = l->device;
@@ -45,8 +45,9 @@ void larder__freight_send(larder_loader *l, larder__place *p) {
         d->first = p;
     d->last = p;
     p->begun_there = 0;
-    p->undecoded = p->device_rows;
-    pthread_cond_broadcast(&d->sent);
+    p->open_there = p->undecoded = p->device_rows;
+    pthread_cond_signal(&d->sent);
+    larder__freight_awaited(l);
 }
 
 typedef struct piece { /* rows from..to-1 of a place, the next ones to be tried being `at` on */
@@ -62,8 +63,7 @@ static size_t take_orders(larder__decoder *k, piece *p) {
         if (!from->bytes)
             continue;
         larder__levels_picture to = from->picture;
-        if (!larder__jpegs_planes(k->jpegs))
-            to.colour = LARDER__LEVELS_RGB;
+        larder__jpegs_choose(k->jpegs, &to);
         size_t more = larder__jpeg_planes(&to, 0);
         if (bytes + more > LARDER__FREIGHT_BYTES)
             break;
@@ -156,13 +156,13 @@ static int make_some(larder__decoder *k, piece *p) {
 }
 
 /* Rows that are still orders, by the cores as ever. */
-static size_t make_rest(larder__decoder *k, const piece *p) {
+static size_t make_rest(larder_loader *l, larder__scratch *scratch, const piece *p) {
     size_t n = 0;
     for (size_t i = p->from; i < p->to; i++) {
         larder__order *o = &p->place->orders->each[i];
         if (!o->bytes)
             continue;
-        larder__row_finish(k->loader, k->scratch, p->place, i, o->bytes);
+        larder__row_finish(l, scratch, p->place, i, o->bytes);
         larder__order_drop(o);
         n++;
     }
@@ -202,13 +202,12 @@ static size_t orders_of(const piece *p) {
     return n;
 }
 
-/* What it took, for who shares the rows out. */
-static void note_made(larder_loader *l, larder__place *p, size_t made, double took) {
-    larder__freight *d = l->device;
-    double each = took / (double)made;
-    d->row_there = d->row_there > 0 ? 0.95 * d->row_there + 0.05 * each : each;
-    p->made_there += made;
-    larder__stat_observe(l->stats, l->stat.gpu_time, took);
+/* With the lock held. */
+static void made_all(larder_loader *l, larder__scratch *scratch, const piece *p) {
+    /* Where the device was to do it, the job ends before the first batch that it did not make. */
+    bool over = l->device->lost && l->device->decode == LARDER__DECODE_THERE;
+    if ((p->place->undecoded -= p->to - p->from) == 0 && !over)
+        larder__place_prepared(l, scratch, p->place, 1);
 }
 
 /* With the lock held, which is given up meanwhile. */
@@ -224,48 +223,74 @@ static void serve(larder__decoder *k, piece *p) {
     double took = larder__now() - begun;
     if (rc < 0)
         snprintf(why, sizeof why, "%s", larder_errmsg());
-    size_t rest = make_rest(k, p), made = wanted - rest;
+    size_t rest = make_rest(l, k->scratch, p), made = wanted - rest;
     pthread_mutex_lock(&l->lock);
     if (rc < 0) {
         larder__errmsg_set(why);
         give_up(l, rc);
     } else if (rest)
         note_refused(l, k, rest);
+    p->place->made_there += made;
     if (made)
-        note_made(l, p->place, made, took);
-    /* Where the device was to do it, the job ends before the first batch that it did not make. */
-    bool over = l->device->lost && l->device->decode == LARDER__DECODE_THERE;
-    if ((p->place->undecoded -= p->to - p->from) == 0 && !over)
-        larder__place_prepared(l, k->scratch, p->place, 1);
+        larder__stat_observe(l->stats, l->stat.gpu_time, took);
+    made_all(l, k->scratch, p);
 }
 
-/* The next rows of the oldest batch; false: there are none. */
-static bool take_piece(larder__freight *d, piece *out) {
+/* Rows of the oldest batch that nobody is at, at most so many: its first ones, or, for who helps,
+ * its last. False: there are none. */
+static bool take_piece(larder__freight *d, piece *out, size_t most, bool last) {
     larder__place *p = d->first;
     if (!p)
         return false;
-    size_t left = p->device_rows - p->begun_there;
-    *out = (piece){.place = p, .from = p->begun_there, .at = p->begun_there};
-    p->begun_there += left < LARDER__FREIGHT_PICTURES ? left : LARDER__FREIGHT_PICTURES;
-    out->to = p->begun_there;
-    if (p->begun_there == p->device_rows) {
+    size_t left = p->open_there - p->begun_there, n = left < most ? left : most;
+    size_t from = last ? p->open_there - n : p->begun_there;
+    *out = (piece){.place = p, .from = from, .at = from, .to = from + n};
+    if (last)
+        p->open_there -= n;
+    else
+        p->begun_there += n;
+    if (p->begun_there == p->open_there) {
         d->first = p->behind;
         d->last = d->first ? d->last : NULL;
     }
     return true;
 }
 
-/* The first one is open; the others open what is theirs themselves, and go where they cannot. */
+/* ---- by the cores after all ------------------------------------------------------------------ */
+
+static bool wants_help(const larder_loader *l) {
+    const larder__freight *d = l->device;
+    return d && d->decode == LARDER__DECODE_AUTO && d->first && l->stall.waiting;
+}
+
+void larder__freight_awaited(larder_loader *l) {
+    if (wants_help(l))
+        pthread_cond_broadcast(&l->work);
+}
+
+bool larder__freight_help(larder_loader *l, larder__scratch *scratch) {
+    enum { SOME = 4 }; /* a few milliseconds' worth */
+    piece p;
+    if (!wants_help(l) || !take_piece(l->device, &p, SOME, true))
+        return false;
+    pthread_mutex_unlock(&l->lock);
+    make_rest(l, scratch, &p);
+    pthread_mutex_lock(&l->lock);
+    made_all(l, scratch, &p);
+    return true;
+}
+
+/* ---- the device's thread --------------------------------------------------------------------- */
+
 static void *decoder_run(void *arg) {
     larder__decoder *k = arg;
     larder_loader *l = k->loader;
     piece p;
-    bool open = k->jpegs || larder__decoder_open(l, k) == 0;
     pthread_mutex_lock(&l->lock);
     larder__seat_take(&l->seats[l->seated++]);
     larder__seat_share(1); /* who waits for it waits for decoding */
-    while (open && !l->stop) {
-        if (!take_piece(l->device, &p)) {
+    while (!l->stop) {
+        if (!take_piece(l->device, &p, LARDER__FREIGHT_PICTURES, false)) {
             pthread_cond_wait(&l->device->sent, &l->lock);
             continue;
         }
@@ -279,17 +304,11 @@ static void *decoder_run(void *arg) {
 
 int larder__freight_start(larder_loader *l) {
     larder__freight *d = l->device;
-    while (d && d->decode != LARDER__DECODE_HERE && d->running < LARDER__FREIGHT_THREADS) {
-        larder__decoder *k = &d->decoders[d->running];
-        k->loader = l;
-        int err = pthread_create(&k->thread, NULL, decoder_run, k);
-        if (err && d->running == 0)
-            return larder__fail(LARDER_E_NOMEM, "cannot start a thread: %s", strerror(err));
-        if (err)
-            break;
-        d->running++;
-    }
-    return 0;
+    if (!d || d->decode == LARDER__DECODE_HERE || d->running)
+        return 0;
+    int err = pthread_create(&d->decoder.thread, NULL, decoder_run, &d->decoder);
+    d->running = err == 0;
+    return err ? larder__fail(LARDER_E_NOMEM, "cannot start a thread: %s", strerror(err)) : 0;
 }
 
 uint32_t larder__freight_threads(const larder_loader *l) {
@@ -298,7 +317,7 @@ uint32_t larder__freight_threads(const larder_loader *l) {
 
 double larder__freight_share(const larder_loader *l) {
     const larder__freight *d = l->device;
-    return d && d->decode != LARDER__DECODE_HERE ? d->share : d && d->could ? -1 : -2;
+    return d && d->decode != LARDER__DECODE_HERE ? d->seen : d && d->could ? -1 : -2;
 }
 
 void larder__freight_end(larder_loader *l) {
@@ -308,9 +327,8 @@ void larder__freight_end(larder_loader *l) {
     pthread_mutex_lock(&l->lock);
     pthread_cond_broadcast(&d->sent);
     pthread_mutex_unlock(&l->lock);
-    for (uint32_t i = 0; i < d->running; i++)
-        pthread_join(d->decoders[i].thread, NULL);
-    d->running = 0;
-    for (int i = 0; i < LARDER__FREIGHT_THREADS; i++)
-        larder__decoder_close(d->gpu, &d->decoders[i]);
+    if (d->running)
+        pthread_join(d->decoder.thread, NULL);
+    d->running = false;
+    larder__decoder_close(d->gpu, &d->decoder);
 }

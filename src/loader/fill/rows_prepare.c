@@ -185,10 +185,7 @@ static void finish_row(larder_loader *l, larder__scratch *scratch, larder__place
     p->form[row] = larder__row_form(l, t);
     if (leave_to_device(l, p, row, bytes))
         return;
-    double begun = p->orders ? larder__now() : 0;
     larder__row_finish(l, scratch, p, row, bytes);
-    if (p->orders)
-        larder__freight_note(l, larder__now() - begun);
 }
 
 /* The entry that the cache wants, from what was read; `held` says what became of it. */

@@ -1,7 +1,7 @@
 /* The threads: draw the next batch when there is room for one, else prepare rows that were read,
  * else read rows of the oldest batch that still has any, else wait for rows that another job
- * brings. That comes last: others may be waiting for what is still to be read here. Drawing is done
- * by one thread at a time and in order; the rest by all. */
+ * brings: others may be waiting for what is still to be read here. Last they help the device out.
+ * Drawing is done by one thread at a time and in order; the rest by all. */
 #include "base/clock.h"
 #include "loader/fill/joint.h"
 #include "loader/inside.h"
@@ -246,7 +246,7 @@ static bool work(larder_loader *l, larder__scratch *scratch) {
         if (p && !larder__readers_wanted(l)) /* there may be none to be had */
             return true;
         if (!(p = find_read(l, true)))
-            return false;
+            return larder__freight_help(l, scratch);
         prepare_read(l, scratch, p);
     }
     return true;

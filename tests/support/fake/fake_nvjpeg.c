@@ -1,14 +1,15 @@
 /* nvJPEG without a GPU, for faults and for larder's own code around it: planes come from libjpeg,
  * as they are before colour is widened. FAKE_NVJPEG says what goes wrong: "engine" (there is none),
  * "refuse" (every third file), "fail" (a batch with more than one file), "full" (no memory), "lies"
- * (of every other file it says another size).
- * Signatures are nvJPEG's, as src/gpu/gpu_jpeg.c has them. */
+ * (of every other file it says another size). While fake_nvjpeg_held is set no decode comes to its
+ * end. Signatures are nvJPEG's, as src/gpu/gpu_jpeg.c has them. */
 #include "pieces.h"
 
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #if LARDER_HAVE_JPEG
 #include <jpeglib.h>
 #endif
@@ -160,6 +161,8 @@ static int decode_one(const unsigned char *bytes, size_t n, const planes *to, in
 }
 #endif
 
+__attribute__((visibility("default"))) _Atomic int fake_nvjpeg_held;
+
 int nvjpegDecodeBatched(void *h, void *state, const unsigned char *const *bytes,
                         const size_t *sizes, planes *to, void *stream);
 int nvjpegDecodeBatched(void *h, void *state, const unsigned char *const *bytes,
@@ -169,6 +172,8 @@ int nvjpegDecodeBatched(void *h, void *state, const unsigned char *const *bytes,
     long n = rgb ? -*(long *)state : *(long *)state;
     int rc = OK;
     (void)h, (void)stream;
+    while (fake_nvjpeg_held)
+        usleep(1000);
     if (is("full"))
         return NO_MEMORY;
     if (is("fail") && n > 1)
