@@ -64,31 +64,36 @@ def peer(loader, **more):
 
 def quick():
     """What the README says comes first."""
-    for d in ("auto:fast", "gpu:fast", "auto", "cpu"):
+    for d in ("auto", "auto:fast", "cpu"):
         yield {"decode": d, "cores": 4}
     yield peer("dataloader", cores=4)
-    yield {"decode": "cpu", "cores": 8}
     yield peer("torchvision", cores=4)
+    yield {"decode": "cpu", "cores": 8}
     yield {"decode": "cpu", "data": "pack", "cores": 8}
-    yield {"decode": "auto:fast", "data": "pack", "cores": 4}
-    for cores in (16, 2, 8):
-        yield {"decode": "auto:fast", "cores": cores}
+    yield peer("dataloader", cores=8)
+    for cores in (2, 16):
+        for d in ("auto:fast", "cpu"):
+            yield {"decode": d, "cores": cores}
         yield peer("dataloader", cores=cores)
-        if cores != 8:
-            yield {"decode": "cpu", "cores": cores}
     yield peer("webdataset", cores=4)
-    for d in ("cpu", "gpu", "gpu:fast", "auto:fast"):
-        yield {"net": "none", "decode": d, "cores": 4}
-    yield {"net": "none", "decode": "cpu", "data": "pack", "cores": 4}
+    for data in ("folder", "pack", "shrunk", "tar"):
+        yield {"net": "none", "decode": "cpu", "data": data, "cores": 4}
     for loader in ("dataloader", "torchvision", "webdataset"):
         yield peer(loader, net="none", cores=4)
+    yield {"decode": "auto", "cores": 2}
+    yield {"decode": "auto:fast", "cores": 8}
+    for cores in (2, 8, 16):
+        yield peer("torchvision", cores=cores)
     yield {"net": "vit_b_16", "decode": "auto:fast", "cores": 4}
     yield {"net": "vit_b_16", "decode": "cpu", "cores": 4}
     yield peer("dataloader", net="vit_b_16", cores=4)
-    yield {"decode": "cpu", "store": "cold", "cores": 8}
-    yield peer("dataloader", store="cold", cores=8)
     yield {"decode": "cpu", "store": "slow", "cores": 8}
     yield {"decode": "cpu", "store": "slow+cache", "cores": 8}
+    yield {"decode": "cpu", "store": "cold", "cores": 8}
+    yield peer("dataloader", store="cold", cores=8)
+    for data in ("pack", "tar", "shrunk"):
+        yield {"decode": "auto:fast", "data": data, "cores": 4}
+    yield {"net": "none", "decode": "gpu:fast", "cores": 4}
     yield peer("streaming", cores=4)
     yield peer("ffcv", cores=4)
 

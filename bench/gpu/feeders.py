@@ -112,8 +112,9 @@ class Bytes(torch.utils.data.Dataset):
         return read_file(self.files[i][0]), self.files[i][1]
 
 
-def as_lists(samples):
-    return [s[0] for s in samples], torch.tensor([s[1] for s in samples])
+def end_to_end(samples):
+    """One tensor of bytes, where each file ends, labels: hundreds of small tensors are slow to send."""
+    return torch.cat([s[0] for s in samples]), [len(s[0]) for s in samples], torch.tensor([s[1] for s in samples])
 
 
 class Torchvision:
@@ -122,10 +123,7 @@ class Torchvision:
     def __init__(self, line, a):
         from torchvision.transforms import v2
 
-        # Hundreds of small tensors a batch: by descriptors their senders fail with "Bad file descriptor".
-        torch.multiprocessing.set_sharing_strategy("file_system")
-        self.batches = data_loader(Bytes(where(line, a)), line, a, shuffle=True, collate_fn=as_lists,
-                                   pin_memory=False)  # nvJPEG reads the bytes where they are
+        self.batches = data_loader(Bytes(where(line, a)), line, a, shuffle=True, collate_fn=end_to_end)
         self.device = a.device
         self.crop = v2.Compose([v2.RandomResizedCrop(a.side, antialias=True), v2.RandomHorizontalFlip()])
         self.last = v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)])
@@ -133,9 +131,10 @@ class Torchvision:
     def __iter__(self):
         from torchvision.io import ImageReadMode, decode_jpeg
 
-        for files, y in self.batches:
+        for together, sizes, y in self.batches:
+            files = torch.split(together, sizes)
             # The list is decoded in one call where the GPU does it.
-            pictures = (decode_jpeg(files, ImageReadMode.RGB, device="cuda") if self.device == "cuda" else
+            pictures = (decode_jpeg(list(files), ImageReadMode.RGB, device="cuda") if self.device == "cuda" else
                         [decode_jpeg(f, ImageReadMode.RGB) for f in files])
             x = torch.stack([self.crop(p) for p in pictures])
             yield self.last(x), y.to(self.device, non_blocking=True)

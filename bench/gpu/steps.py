@@ -2,7 +2,7 @@
 """How many samples a second the GPU alone takes: steps of bench/gpu/train.py with their data in its memory.
 
     bench/gpu/steps.py [--set tiny] [--batch 512]
-    bench/gpu/steps.py --record bench/gpu/results/steps.json     the papers' networks, batches of 128 and 512: a minute
+    bench/gpu/steps.py --record bench/gpu/results/steps.json     the papers' networks, batches of 128 and 512
 
 Prints the median and each of the rounds, and the loss at the end: with --compile it should be much the same. bench/gpu/table.py takes it as --eats: what a run takes beyond it is
 waiting for data. What is recorded is the step time of `larder train --pace` in bench/papers.
@@ -42,16 +42,20 @@ def rates(net, optimizer, batch, s, rounds, steps, compiled=False):
 
 
 def record(path):
+    """Of what the file has not got yet; written after each network, since choosing kernels takes some of them long."""
     out = {"gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "pixels": 32}
-    for net in RECORDED:
+    if os.path.exists(path):
+        with open(path) as f:
+            out = json.load(f)
+    for net in (n for n in RECORDED if n not in out):
         out[net] = {}
         for batch in (128, 512):
             got, _ = rates(net, "sgd", batch, SETS["cifar10"], 4, 40)
             out[net][f"ms_{batch}"] = round(1e3 * batch / statistics.median(got), 3)
         print(net, out[net], flush=True)
-    with open(path, "w") as f:
-        json.dump(out, f, indent=1)
-        f.write("\n")
+        with open(path, "w") as f:
+            json.dump(out, f, indent=1)
+            f.write("\n")
 
 
 def main():
