@@ -282,7 +282,7 @@ class Paced:
     def __init__(self, b, data, seeds, net="resnet18"):
         self.b, self.seeds, self.step = b, seeds, SLOWED * step_ms(net)
         self.n, self.size = b.pick((600, 64), (3000, 784), (10000, 784))
-        self.epochs, self.data = b.pick(2, 8, 12), data
+        self.epochs, self.data, self.given = b.pick(2, 8, 12), data, data
         if not b.tiny:
             self.data = b.path("paced")
             if not os.path.isdir(self.data):
@@ -343,6 +343,25 @@ class Paced:
         return ("bench/noisy_labels.py /usr/share/datasets/fashion-mnist some --share 0 --samples "
                 f"{self.n}\nlarder train some --net thin --batch 128 --threads 1 --pace {self.step:g}ms --slow {self.slow(4)} --test none \\\n"
                 f"    --epochs {self.epochs} --seed S --cache C --recipe {recipes}")
+
+
+NETWORKS = {"vgg16": "VGG-16", "shufflenet": "ShuffleNet", "mobilenet": "MobileNet", "resnet50": "ResNet-50"}
+
+
+def by_network(b, paced, recipe, than):
+    """The same storage, four times slower than ResNet-18 trains, beside other networks' steps: what is gained with each of
+    those that bench/gpu/steps.py recorded, ResNet-18 among them."""
+    out, slow = {"ResNet-18": paced.faster(recipe, than)}, paced.slow(4)
+    for net, name in NETWORKS.items():
+        other = Paced(b, paced.given, paced.seeds, net)
+        other.prepare((recipe, 20, slow, ()), (than, 20, slow, ()))
+        out[f"{name} ({step_ms(net):.1f} ms a step)"] = other.faster(recipe, than, slow=slow)
+    return out
+
+
+def over_networks(gains):
+    """The mean of each seed."""
+    return timed([statistics.mean(v) for v in zip(*gains.values())], *gains.values())
 
 
 class Sweep:

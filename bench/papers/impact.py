@@ -13,7 +13,7 @@ import statistics
 import sys
 
 import ranked
-from beside import ROOT, Bench, Paced, Sweep, claim, figure, over, plot, timed
+from beside import ROOT, Bench, Paced, Sweep, by_network, claim, figure, over, plot, timed
 
 sys.path.insert(0, os.path.join(ROOT, "bench"))
 
@@ -222,6 +222,8 @@ def by_the_clock(b, paced):
     sweeps = [Sweep(b, paced, f"{n} against {than}", r, SYSTEMS[than], theirs) for n, r, than, theirs in (
         ("ImpACT without `full_every`", "impact:full_every=0", "CoorDL", 3.5), (share, THEIR_SHARE, "CoorDL", 3.5), (share, THEIR_SHARE, "Default", 4.6))]
     twelve += [c for s in sweeps for c in s.claims()]
+    nets = by_network(b, paced, THEIR_SHARE, SYSTEMS["CoorDL"])
+    twelve += [claim(f"by the clock, the same storage: {share} against CoorDL, {n}", "no number", v, "x") for n, v in nets.items()]
     few, many = b.pick((2, 4), (2, 16), (2, 16))
     slow = "latency=2ms"
     paced.prepare(*((r, 20, slow, ("--inflight", w)) for w in (few, many) for r in ("lru", "impact")))
