@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "gpu/gpu_levels.h"
+#include "loader/fill/freight_inside.h"
 #include "loader/inside.h"
 #include "pack_kit.h"
 #include "pictures.h"
@@ -371,6 +372,36 @@ static void nvjpeg_faults(void **state) {
     unsetenv("FAKE_NVJPEG");
 }
 
+/* Where the share comes to rest, if training wants so many rows a second and a core makes so many.
+ */
+static double rests_at(double processors, double wanted, double a_core, double *busy) {
+    larder__freight_case c = {.share = 1, .processors = processors};
+    double last[64];
+    for (int i = 0; i < 2000; i++) {
+        double here = wanted * (1 - c.share) / a_core;
+        c.waited = here > processors ? 1 - processors / here : 0;
+        c.full = here < processors;
+        c.busy = 0.8 * c.busy + 0.2 * here;
+        last[i % 64] = c.share = larder__freight_next_share(&c);
+    }
+    for (int i = 0; i < 64; i++) /* and stays there */
+        assert_true(fabs(last[i] - c.share) <= 1.0 / 16);
+    *busy = wanted * (1 - c.share) / a_core;
+    return c.share;
+}
+
+static void who_decodes(void **state) {
+    double busy;
+    (void)state;
+    assert_true(rests_at(16, 4700, 870, &busy) == 0); /* cores that suffice do it all */
+    rests_at(4, 4700, 870, &busy);
+    assert_true(busy >= 0.9 && busy <= 2.3); /* two are left alone */
+    assert_true(rests_at(2, 4700, 870, &busy) > 0.95);
+    assert_true(rests_at(1, 100, 870, &busy) > 0.95);
+    larder__freight_case waits = {.share = 0.5, .waited = 0.1, .processors = 64};
+    assert_true(larder__freight_next_share(&waits) > 0.5);
+}
+
 /* A folder of more pictures than the device takes at once. */
 static void write_many(const char *to, int n) {
     char path[400];
@@ -514,6 +545,7 @@ int main(void) {
                                        cmocka_unit_test(refusals),
                                        cmocka_unit_test(late_stages),
                                        cmocka_unit_test(nvjpeg_faults),
+                                       cmocka_unit_test(who_decodes),
                                        cmocka_unit_test(cores_take_back),
                                        cmocka_unit_test(broken_files)};
     return cmocka_run_group_tests(tests, set_up, tear_down);

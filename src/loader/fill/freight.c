@@ -1,6 +1,8 @@
 #include "loader/fill/freight_inside.h"
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/limit.h"
 #include "base/mem.h"
 #include "stage/blueprint.h"
 
@@ -158,10 +160,7 @@ int larder__freight_settle(larder_loader *l) {
     if (d->decode == LARDER__DECODE_HERE)
         return 0;
     rc = rc < 0 ? rc : larder__decoder_open(l, &d->decoder);
-    d->share =
-        rc == 0 && (d->decode == LARDER__DECODE_THERE || larder__jpegs_engine(d->decoder.jpegs))
-            ? 1
-            : 0.5;
+    d->share = 1;
     if (rc < 0 && d->decode == LARDER__DECODE_AUTO) {
         larder__note(l->stats, "all pictures are decoded by the cores: %s", larder_errmsg());
         larder__decoder_close(d->gpu, &d->decoder);
@@ -181,19 +180,33 @@ size_t larder__freight_rows(larder_loader *l, size_t n) {
     return rows < n ? rows : n;
 }
 
-/* An engine takes nothing from training: it is offered all. What kernels decode they do take from
- * it: more if training waited, fewer if it never does. */
+double larder__freight_next_share(const larder__freight_case *c) {
+    enum { KEPT = 2 };
+    const double much = 0.02, up = 1.0 / 32, down = 1.0 / 128;
+    double room = c->processors > KEPT ? c->processors - KEPT : 0, share = c->share;
+    if (c->waited > much || c->busy > room)
+        share += up;
+    else if (c->full && c->busy < room - 1)
+        share -= down;
+    return share > 1 ? 1 : share < 0 ? 0 : share;
+}
+
 static void steer(larder_loader *l) {
     larder__freight *d = l->device;
-    const double much = 0.02, up = 1.0 / 32, down = 1.0 / 128, all = l->waited + l->stepped;
-    bool full = true;
-    for (uint64_t k = l->taken; full && k < l->taken + l->conf.prefetch - 1; k++)
-        full = k < l->planned && l->ring[k % l->conf.ahead].phase == LARDER__FILLED;
-    if (l->waited > much * all)
-        d->share += up;
-    else if (full)
-        d->share -= down;
-    d->share = d->share > 1 ? 1 : d->share < 0 ? 0 : d->share;
+    double all = l->waited + l->stepped, now = larder__now();
+    double spent = larder__stall_preparing(l, d->decoder.seat);
+    if (d->looked > 0 && now > d->looked)
+        d->busy = 0.8 * d->busy + 0.2 * (spent - d->spent) / (now - d->looked);
+    d->looked = now;
+    d->spent = spent;
+    larder__freight_case c = {.share = d->share,
+                              .waited = all > 0 ? l->waited / all : 0,
+                              .full = true,
+                              .busy = d->busy,
+                              .processors = larder__cpu_count()};
+    for (uint64_t k = l->taken; c.full && k < l->taken + l->conf.prefetch - 1; k++)
+        c.full = k < l->planned && l->ring[k % l->conf.ahead].phase == LARDER__FILLED;
+    d->share = larder__freight_next_share(&c);
 }
 
 void larder__freight_handed(larder_loader *l, const larder__place *p) {
@@ -202,7 +215,7 @@ void larder__freight_handed(larder_loader *l, const larder__place *p) {
         larder__stat_add(l->stats, l->stat.decoded_gpu, p->made_there);
     if (!d || d->decode == LARDER__DECODE_HERE || d->lost || p->plan.n == 0)
         return;
-    if (d->decode == LARDER__DECODE_AUTO && !larder__jpegs_engine(d->decoder.jpegs))
+    if (d->decode == LARDER__DECODE_AUTO)
         steer(l);
     double seen = (double)p->made_there / (double)p->plan.n;
     d->seen = d->handed ? 0.95 * d->seen + 0.05 * seen : seen;

@@ -16,6 +16,7 @@ typedef enum { LARDER__DECODE_HERE, LARDER__DECODE_AUTO, LARDER__DECODE_THERE } 
 typedef struct larder__decoder { /* the device's thread */
     larder_loader *loader;
     pthread_t thread;
+    larder__seat *seat;
     larder__scratch *scratch; /* for rows that the device does not take */
     larder__jpegs *jpegs;
     larder__gpu_stream stream;
@@ -43,10 +44,12 @@ struct larder__freight {
     pthread_cond_t sent;
     larder__place *first, *last; /* sent and not all begun, linked by `behind` */
     bool refusal_told;
-    bool lost;    /* the device failed: it gets no more */
-    double share; /* of the rows that are offered to it, */
-    double seen;  /* and that it made, smoothed */
-    bool handed;  /* `seen` is of something */
+    bool lost;                  /* the device failed: it gets no more */
+    double share;               /* of the rows that are offered to it, */
+    double seen;                /* and that it made, smoothed */
+    double looked, spent, busy; /* when threads were looked at; what they had prepared for by then,
+                                   in seconds; how many do, smoothed */
+    bool handed;                /* `seen` is of something */
 };
 
 struct larder__twin {
@@ -75,6 +78,18 @@ struct larder__orders {
 };
 
 void larder__order_drop(larder__order *);
+
+/* How many rows are offered to the device, with auto. It takes a few hundredths from training, so
+ * it gets no more than that training waits for nobody and two processors are left alone: one for
+ * the thread that trains, one for the device's. Cores that are all busy cost training more. */
+typedef struct larder__freight_case {
+    double share;
+    double waited;     /* share of its time that training waited before the last batch */
+    bool full;         /* all batches that may be ready are */
+    double busy;       /* threads that prepare rows, on average */
+    double processors; /* that this process may use */
+} larder__freight_case;
+double larder__freight_next_share(const larder__freight_case *);
 
 /* freight_threads.c: a decoder's own, E_… and why there is none; what is over is given back. */
 int larder__decoder_open(larder_loader *, larder__decoder *);

@@ -274,7 +274,9 @@ bool larder__freight_help(larder_loader *l, larder__scratch *scratch) {
     if (!wants_help(l) || !take_piece(l->device, &p, SOME, true))
         return false;
     pthread_mutex_unlock(&l->lock);
+    larder__at was = larder__seat_turn(LARDER__AT_PREPARE);
     make_rest(l, scratch, &p);
+    larder__seat_turn(was);
     pthread_mutex_lock(&l->lock);
     made_all(l, scratch, &p);
     return true;
@@ -287,7 +289,8 @@ static void *decoder_run(void *arg) {
     larder_loader *l = k->loader;
     piece p;
     pthread_mutex_lock(&l->lock);
-    larder__seat_take(&l->seats[l->seated++]);
+    k->seat = &l->seats[l->seated++];
+    larder__seat_take(k->seat);
     larder__seat_share(1); /* who waits for it waits for decoding */
     while (!l->stop) {
         if (!take_piece(l->device, &p, LARDER__FREIGHT_PICTURES, false)) {
