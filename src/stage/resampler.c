@@ -18,31 +18,32 @@ static double bessel(double x) {
     return sum;
 }
 
-/* The filter at t input samples from its middle; `cut` is a share of half the input's rate. */
-static double filter_at(double t, double cut, double half) {
+/* The filter at t input samples from its middle; `cut` is a share of half the input's rate, `most`
+ * what Kaiser's window is in the middle. */
+static double filter_at(double t, double cut, double half, double most) {
     double r = t / half, x = PI * t * cut;
     if (r <= -1 || r >= 1)
         return 0;
-    return cut * (fabs(x) < 1e-9 ? 1 : sin(x) / x) * bessel(BETA * sqrt(1 - r * r)) / bessel(BETA);
+    return cut * (fabs(x) < 1e-9 ? 1 : sin(x) / x) * bessel(BETA * sqrt(1 - r * r)) / most;
 }
 
 static uint32_t divisor(uint32_t a, uint32_t b) { return b ? divisor(b, a % b) : a; }
 
-/* One row of taps for each place between two input samples; each lets a constant pass as it is. */
-static void fill_taps(larder__resampler *r, double cut) {
+/* One row of taps for each place between two input samples; each lets a constant pass as it is. A
+ * file says which rate it has: each tap is worked out once, in a row of its own. */
+static void fill_taps(larder__resampler *r, double cut, double *row) {
     size_t n = 2 * (size_t)r->half;
+    const double most = bessel(BETA);
     for (uint32_t phase = 0; phase < r->up; phase++) {
         float *to = r->taps + phase * n;
         double sum = 0;
-        for (int pass = 0; pass < 2; pass++)
-            for (size_t k = 0; k < n; k++) {
-                double t = (double)k - (double)(r->half - 1) - (double)phase / r->up;
-                double v = filter_at(t, cut, r->half);
-                if (pass)
-                    to[k] = (float)(v / sum);
-                else
-                    sum += v;
-            }
+        for (size_t k = 0; k < n; k++) {
+            double t = (double)k - (double)(r->half - 1) - (double)phase / r->up;
+            row[k] = filter_at(t, cut, r->half, most);
+            sum += row[k];
+        }
+        for (size_t k = 0; k < n; k++)
+            to[k] = (float)(row[k] / sum);
     }
 }
 
@@ -61,10 +62,11 @@ int larder__resampler_open(larder__resampler *r, uint32_t from, uint32_t to) {
                             "of some size",
                             from, to);
     r->taps = larder__malloc(taps * sizeof *r->taps);
-    if (!r->taps)
-        return LARDER_E_NOMEM;
-    fill_taps(r, ROLL_OFF / shrink);
-    return 0;
+    double *row = larder__malloc(2 * (size_t)r->half * sizeof *row);
+    if (r->taps && row)
+        fill_taps(r, ROLL_OFF / shrink, row);
+    larder__free(row);
+    return r->taps && row ? 0 : LARDER_E_NOMEM;
 }
 
 void larder__resampler_close(larder__resampler *r) {
