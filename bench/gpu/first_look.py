@@ -23,9 +23,12 @@ EATS = 60000  # samples a second that the GPU takes, as table.py has it
 # Their colours on white and on black.
 RECIPES = {"minio": ("#57606a", "#9ea7b3"), "rotate:h=0.5": ("#1a7f37", "#4ac26b"),
            "rotate:h=0.8": ("#0969da", "#6cb6ff"), "echo:factor=5": ("#bc4c00", "#f0883e")}
-LOADERS = {"larder": ("larder", "s2"), "dataloader": ("PyTorch DataLoader", "s3")}  # in those colours
-W, H, TOP, BOTTOM = 830, 390, 66, 330
-LEFT_BOX, RIGHT_BOX = (52, 404), (506, 812)  # x of the two panels
+# In those colours: loader and where it decodes.
+LOADERS = {("larder", "auto:fast"): ("larder, GPU decodes", "s1"), ("larder", "cpu"): ("larder, cores decode", "s2"),
+           ("torchvision", ""): ("torchvision, nvJPEG", "s0"), ("dataloader", ""): ("PyTorch DataLoader", "s3")}
+NAMED = 4  # cores whose rates stand beside the names
+W, H, TOP, BOTTOM = 980, 390, 66, 330
+LEFT_BOX, RIGHT_BOX = (52, 404), (506, 766)  # x of the two panels
 
 
 class Panel:
@@ -36,16 +39,16 @@ class Panel:
         return (self.left + (self.right - self.left) * (x - self.xs[0]) / (self.xs[1] - self.xs[0]),
                 BOTTOM - (BOTTOM - TOP) * (y - self.ys[0]) / (self.ys[1] - self.ys[0]))
 
-    def frame(self, title, below, xticks, yticks, xlabel, form="{:g}"):
+    def frame(self, title, below, xticks, yticks, xlabel, form="{:g}", xnames=None):
         out = [text(self.left - 40, 24, title, 'font-weight="600" font-size="16"'),
                text(self.left - 40, 44, below, 'class="soft"')]
         for v in yticks:
             y = self.at(self.xs[0], v)[1]
             out += [f'<path class="grid" d="M{self.left} {y:.1f}H{self.right}"/>',
                     text(self.left - 8, y + 5, form.format(v), 'text-anchor="end"')]
-        for v in xticks:
+        for v, name in zip(xticks, xnames or xticks):
             x = self.at(v, self.ys[0])[0]
-            out += [f'<path class="axis" d="M{x:.1f} {BOTTOM}v5"/>', text(x, BOTTOM + 21, f"{v:g}", 'text-anchor="middle"')]
+            out += [f'<path class="axis" d="M{x:.1f} {BOTTOM}v5"/>', text(x, BOTTOM + 21, f"{name:g}", 'text-anchor="middle"')]
         out += [f'<path class="axis" d="M{self.left} {BOTTOM}H{self.right}"/>',
                 text((self.left + self.right) / 2, BOTTOM + 44, xlabel, 'text-anchor="middle"')]
         return out
@@ -102,23 +105,30 @@ def draw_accuracy(runs):
 
 def draw_feed(runs):
     mine = [r for r in runs if "failed" not in r and r["net"] == "resnet50" and r["store"] == "warm"
-            and r["data"] == "folder" and (r["loader"], r["decode"]) in (("larder", "cpu"), ("dataloader", ""))]
+            and r["data"] == "folder" and (r["loader"], r["decode"]) in LOADERS]
     limit = statistics.median(r["limit"] for r in mine)
-    p = Panel(RIGHT_BOX, (2, 10), (0, 5500))
-    out = p.frame("Images/s into ResNet-50", "one H200; bars: slowest to fastest stretch", sorted({r["cores"] for r in mine}),
-                  range(0, 5001, 1000), "cores that read, decode and crop", "{:,}")
+    cores = sorted({r["cores"] for r in mine})
+    p = Panel(RIGHT_BOX, (-.4, len(cores) - .6), (0, 5500))
+    out = p.frame("Images/s into ResNet-50", f"one H200; names: with {NAMED} cores; bars: slowest to fastest stretch", range(len(cores)),
+                  range(0, 5001, 1000), "cores that feed it", "{:,}", cores)
     y = p.at(0, limit)[1]
-    out += [f'<path class="limit" d="M{p.left} {y:.1f}H{p.right}"/>',
-            text(p.left + 6, y + 19, f"all the GPU takes: {limit:,.0f}")]
-    for loader, (name, kind) in LOADERS.items():
-        line = sorted((r["cores"], r["images_s"], r["least"], r["most"]) for r in mine if r["loader"] == loader)
+    out += [f'<path class="limit" d="M{p.left} {y:.1f}H{p.right}"/>', text(p.left + 6, p.at(0, 5000)[1] - 7, f"all the GPU takes: {limit:,.0f}")]
+    names = []
+    for who, (name, kind) in LOADERS.items():
+        line = sorted((cores.index(r["cores"]), r["images_s"], r["least"], r["most"]) for r in mine
+                      if (r["loader"], r["decode"]) == who)
         points = [p.at(c, v) for c, v, _, _ in line]
-        if len(points) > 1:
-            out.append(f'<path class="line {kind}" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + '"/>')
-        for (cores, value, least, most), (x, y) in zip(line, points):
-            out += [bar(x, p.at(cores, least)[1], p.at(cores, most)[1], kind),
-                    f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>',
-                    text(x + 12, y + 18, f"{name}: {value:,.0f}" if cores == line[0][0] else f"{value:,.0f}", f'class="name {kind}"')]
+        if not points:
+            continue
+        out.append(f'<path class="line {kind}" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + '"/>')
+        for (c, _, least, most), (x, y) in zip(line, points):
+            out += [bar(x, p.at(c, least)[1], p.at(c, most)[1], kind),
+                    f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>']
+        rate = [v for c, v, _, _ in line if cores[c] == NAMED]
+        names.append((name + "".join(f": {v:,.0f}" for v in rate), points[-1][1], kind))
+    for (words, at, kind), y in zip(names, feed_table.apart([n[1] for n in names], 19, TOP, BOTTOM)):
+        out += [f'<path class="line thin {kind}" d="M{p.right - 22} {at:.1f}L{p.right + 4} {y:.1f}"/>',
+                text(p.right + 8, y + 5, words, f'class="name {kind}"')]
     return out
 
 
@@ -127,7 +137,7 @@ def style():
         return "".join(f".s{n}{{stroke:{c[which]}}}.dot.s{n},.name.s{n}{{fill:{c[which]}}}"
                        for n, c in enumerate(RECIPES.values()))
     return ("<style>text{fill:#1f2328}.soft{fill:#57606a}.page{fill:#fff}.grid{stroke:#d8dee4}.axis{stroke:#57606a}"
-            ".line{fill:none;stroke-width:2}.bar{fill:none;stroke-width:1.5}.line.s3{stroke-dasharray:5 3}"
+            ".line{fill:none;stroke-width:2}.line.thin{stroke-width:1;stroke-dasharray:none!important}.bar{fill:none;stroke-width:1.5}.line.s3{stroke-dasharray:5 3}"
             ".limit{stroke:#1f2328;stroke-dasharray:6 4}" + colours(0) + ".name{stroke:none!important;font-size:13px}"
             "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.soft{fill:#9ea7b3}.page{fill:#0d1117}.grid{stroke:#30363d}"
             ".axis{stroke:#9ea7b3}.limit{stroke:#e6edf3}" + colours(1) + "}</style>")
