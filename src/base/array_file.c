@@ -10,7 +10,7 @@
 #define LARDER_HAVE_ZLIB 0
 #endif
 #if LARDER_HAVE_ZLIB
-#include <zlib.h>
+#include "base/zlib_late.h"
 #endif
 
 /* ---- .npy ------------------------------------------------------------------------------------ */
@@ -175,6 +175,9 @@ int larder__zip_unpack(const larder__zip_member *m, const unsigned char *bytes, 
                   .avail_in = (uInt)m->packed,
                   .next_out = out,
                   .avail_out = (uInt)m->size};
+    int rc = larder__zlib_open();
+    if (rc < 0)
+        return rc;
     if (inflateInit2(&z, -MAX_WBITS) != Z_OK)
         return larder__fail(LARDER_E_NOMEM, "out of memory");
     int done = inflate(&z, Z_FINISH);

@@ -44,6 +44,7 @@ typedef struct larder__fresh {
     const char *path;                /* the caller's */
     int folder;                      /* of the file beside, */
     char beside[LARDER__TEMP_BYTES]; /* "": written as it is */
+    bool brief; /* put in place whole, but the disk may have it later: it is soon made again */
 } larder__fresh;
 int larder__fresh_open(larder__fresh *, const char *path);
 int larder__fresh_close(larder__fresh *, int rc); /* rc, or why it could not be put in place */

@@ -151,7 +151,7 @@ int larder__fresh_close(larder__fresh *f, int rc) {
         return rc;
     bool beside = f->beside[0] != 0;
     if (rc == 0 || ferror(f->to)) { /* of a full disk whoever wrote knows no more than that */
-        int flushed = flush(f->to, f->path, beside);
+        int flushed = flush(f->to, f->path, beside && !f->brief);
         rc = flushed < 0 ? flushed : rc;
     }
     if (fclose(f->to) != 0 && rc == 0)
@@ -162,7 +162,7 @@ int larder__fresh_close(larder__fresh *f, int rc) {
         rc = larder__fail_errno(f->path, "cannot be put in place");
     if (rc < 0 && beside)
         unlinkat(f->folder, f->beside, 0);
-    else if (beside)
+    else if (beside && !f->brief)
         rc = sync_folder(f);
     if (f->folder >= 0)
         close(f->folder);

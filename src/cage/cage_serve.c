@@ -49,7 +49,10 @@ static void warm_up(larder__scratch *s) {
     if (larder__jpeg_encode(s, &pic, SIDE, SIDE, &conf, &jpeg, &size) == 0 && jpeg &&
         larder__codec_jpeg.head(s, jpeg, size, &w, &h) == 0)
         larder__codec_jpeg.pixels(s, jpeg, size, 1, pic.is, &back);
-    larder__codec_tiff.head(s, grey, sizeof grey, &w, &h);
+    const larder__codec *const others[] = {&larder__codec_png, &larder__codec_webp,
+                                           &larder__codec_tiff, &larder__codec_gif};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        others[i]->head(s, grey, sizeof grey, &w, &h);
     larder__sound_window(&sound, s, grey, sizeof grey, 0, &frame);
 }
 

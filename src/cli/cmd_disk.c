@@ -96,12 +96,10 @@ static bool go_on(void *arg, uint64_t done, uint64_t all) {
 
 static int check(disk_args *a) {
     uint64_t sound = 0, damaged = 0;
-    int rc = larder__stop_open(&a->stop);
-    if (rc < 0)
-        return rc;
+    larder__stop_note(&a->stop);
     larder__progress_open(&a->progress, a->json ? NULL : stderr);
     a->begun = larder__now();
-    rc = larder__disk_check(a->words[1], &sound, &damaged, go_on, a);
+    int rc = larder__disk_check(a->words[1], &sound, &damaged, go_on, a);
     larder__progress_clear(&a->progress);
     int stopped = larder__stop_code(&a->stop);
     larder__stop_close(&a->stop);

@@ -395,8 +395,7 @@ int larder__cmd_sim(int argc, char **argv) {
     int rc = larder__options_parse_noting(&command, argc, argv, words, 0, &count, &a.given);
     if (rc)
         return rc > 0 ? 0 : 2;
-    if ((rc = larder__stop_open(&a.stop)) < 0)
-        return larder__exit_code("sim", rc);
+    larder__stop_note(&a.stop);
     rc = run_command(&a, &command);
     int stopped = larder__stop_code(&a.stop);
     larder__stop_close(&a.stop);

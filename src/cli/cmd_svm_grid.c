@@ -9,7 +9,6 @@
 
 #include <larder/svm.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -80,15 +79,14 @@ static int read_options(options *o, int argc, char **argv) {
 
 typedef struct session {
     const options *o;
-    _Atomic int asked;
+    larder__stop *stop;
     bool regression, any;
     double best, best_c, best_gamma;
 } session;
 
-static void ask(void *arg) { atomic_store(&((session *)arg)->asked, 1); }
 static int progress(void *arg, const larder_svm_progress *p) {
     (void)p;
-    return atomic_load(&((session *)arg)->asked);
+    return larder__stop_code(((session *)arg)->stop);
 }
 
 static int told(void *arg, double c, double gamma, double score) {
@@ -102,7 +100,7 @@ static int told(void *arg, double c, double gamma, double score) {
         printf("log2c %g log2g %g: %g  (best %g at c = %g, g = %g)\n", log2(c), log2(gamma), score,
                s->best, s->best_c, s->best_gamma);
     fflush(stdout);
-    return atomic_load(&s->asked);
+    return larder__stop_code(s->stop);
 }
 
 static int run(void *arg, larder__stop *stop) {
@@ -110,7 +108,7 @@ static int run(void *arg, larder__stop *stop) {
     larder_svm_data *data = NULL;
     larder_svm_stats stats = {.size = sizeof stats};
     larder_svm_conf *c = &o->svm.conf;
-    session s = {.o = o};
+    session s = {.o = o, .stop = stop};
     s.regression = c->task == LARDER_SVM_EPSILON_SVR || c->task == LARDER_SVM_NU_SVR;
     bool has_gamma = c->kernel != LARDER_SVM_LINEAR && c->kernel != LARDER_SVM_PRECOMPUTED;
     larder_svm_grid grid = {.size = sizeof grid,
@@ -128,10 +126,8 @@ static int run(void *arg, larder__stop *stop) {
                  ? larder_svm_read(&data, o->file,
                                    c->kernel == LARDER_SVM_PRECOMPUTED ? LARDER_SVM_INDEX_ZERO : 0)
                  : larder__fail(LARDER_E_NOMEM, "no memory for the grid");
-    larder__stop_tell(stop, ask, &s);
     if (rc == 0)
         rc = larder_svm_search(data, c, &grid, &stats);
-    larder__stop_tell(stop, NULL, NULL);
     c->progress_arg = NULL;
     if (s.any && !o->json)
         printf("%g %g %g\n", s.best_c, s.best_gamma, s.best); /* as LIBSVM's grid.py ends */
@@ -147,6 +143,10 @@ int larder__cmd_svm_grid(int argc, char **argv) {
     int rc = read_options(&o, argc, argv);
     if (rc != 0)
         return rc > 0 ? 0 : 2;
-    return larder__stoppable_run(&(larder__stoppable){
-        .name = "svm-grid", .run = run, .options = &o, .may_finish = true, .stopped = "stopped"});
+    return larder__stoppable_run(&(larder__stoppable){.name = "svm-grid",
+                                                      .run = run,
+                                                      .options = &o,
+                                                      .may_finish = true,
+                                                      .looks = true,
+                                                      .stopped = "stopped"});
 }

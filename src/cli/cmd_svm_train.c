@@ -8,7 +8,6 @@
 #include "cli/svm_show.h"
 
 #include "svm/svm_data.h"
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,16 +86,14 @@ static void print_line(void *arg, const char *line) {
 }
 
 typedef struct session {
-    _Atomic int asked; /* to stop */
+    larder__stop *stop;
     larder__svm_show show;
 } session;
-
-static void ask(void *arg) { atomic_store(&((session *)arg)->asked, 1); }
 
 static int progress(void *arg, const larder_svm_progress *p) {
     session *s = arg;
     larder__svm_show_progress(&s->show, p, larder__now());
-    return atomic_load(&s->asked);
+    return larder__stop_code(s->stop);
 }
 
 static int cross(const options *o, const larder_svm_data *data, larder_svm_stats *stats) {
@@ -118,7 +115,7 @@ static int run(void *arg, larder__stop *stop) {
     larder_svm_data *data = NULL;
     larder_svm_model *model = NULL;
     larder_svm_stats stats = {.size = sizeof stats};
-    session s = {0};
+    session s = {.stop = stop};
     larder_svm_conf *c = &o->svm.conf;
     unsigned flags = (c->kernel == LARDER_SVM_PRECOMPUTED ? LARDER_SVM_INDEX_ZERO : 0u) |
                      (o->svm.multi_label ? LARDER_SVM_MULTI_LABEL : 0u);
@@ -127,11 +124,9 @@ static int run(void *arg, larder__stop *stop) {
     c->progress_arg = &s;
     larder__svm_show_open(&s.show, o->svm.quiet ? NULL : stderr);
     int rc = larder_svm_read(&data, o->words[0], flags);
-    larder__stop_tell(stop, ask, &s);
     if (rc == 0)
         rc = o->folds != NO_FOLDS ? cross(o, data, &stats)
                                   : larder_svm_train(&model, data, c, &stats);
-    larder__stop_tell(stop, NULL, NULL);
     c->progress_arg = NULL;
     larder__svm_show_clear(&s.show);
     if (model) {
@@ -158,6 +153,10 @@ int larder__cmd_svm_train(int argc, char **argv) {
     else
         snprintf(stopped, sizeof stopped, "stopped; %.400s is as far as training got",
                  model_name(&o));
-    return larder__stoppable_run(&(larder__stoppable){
-        .name = "svm-train", .run = run, .options = &o, .may_finish = true, .stopped = stopped});
+    return larder__stoppable_run(&(larder__stoppable){.name = "svm-train",
+                                                      .run = run,
+                                                      .options = &o,
+                                                      .may_finish = true,
+                                                      .looks = true,
+                                                      .stopped = stopped});
 }

@@ -31,20 +31,34 @@ static void *watch(void *arg) {
     return NULL;
 }
 
-int larder__stop_open(larder__stop *s) {
+static void prepare(larder__stop *s) {
     memset(s, 0, sizeof *s);
     sem_init(&s->woken, 0, 0);
     pthread_mutex_init(&s->lock, NULL);
+}
+
+static void listen(larder__stop *s) {
+    atomic_store(&current, s);
+    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &act, &s->old_int);
+    sigaction(SIGTERM, &act, &s->old_term);
+}
+
+void larder__stop_note(larder__stop *s) {
+    prepare(s);
+    listen(s);
+}
+
+int larder__stop_open(larder__stop *s) {
+    prepare(s);
     int err = pthread_create(&s->thread, NULL, watch, s);
     if (err) {
         sem_destroy(&s->woken);
         pthread_mutex_destroy(&s->lock);
         return larder__fail(larder__code_of_errno(err), "cannot start a thread: %s", strerror(err));
     }
-    atomic_store(&current, s);
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigaction(SIGINT, &act, &s->old_int);
-    sigaction(SIGTERM, &act, &s->old_term);
+    s->tells = true;
+    listen(s);
     return 0;
 }
 
@@ -63,8 +77,10 @@ void larder__stop_close(larder__stop *s) {
     sigaction(SIGINT, &s->old_int, NULL);
     sigaction(SIGTERM, &s->old_term, NULL);
     atomic_store(&s->leaving, 1);
-    sem_post(&s->woken);
-    pthread_join(s->thread, NULL);
+    if (s->tells) {
+        sem_post(&s->woken);
+        pthread_join(s->thread, NULL);
+    }
     sem_destroy(&s->woken);
     pthread_mutex_destroy(&s->lock);
     atomic_store(&current, NULL);

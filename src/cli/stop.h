@@ -1,6 +1,7 @@
 /* Ctrl-C: the handler of SIGINT and SIGTERM only notes the signal and posts a semaphore; a thread
- * that waits for it asks the run to end after its batch, so that asking may take locks. A second
- * signal ends the program at once. One at a time, since signals belong to the process. */
+ * that waits for it asks the run to end after its batch, so that asking may take locks. A run that
+ * looks whether one was noted needs no thread. A second signal ends the program at once. One at a
+ * time, since signals belong to the process. */
 #ifndef LARDER_CLI_STOP_H
 #define LARDER_CLI_STOP_H
 
@@ -8,9 +9,11 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 typedef struct larder__stop {
     pthread_t thread;
+    bool tells; /* there is one */
     sem_t woken;
     _Atomic int signal;          /* that came first, 0 before */
     _Atomic int leaving;         /* larder__stop_close is under way */
@@ -23,6 +26,8 @@ typedef struct larder__stop {
 
 /* Must stay where it is until closed: the handler knows its address. */
 int larder__stop_open(larder__stop *);
+/* The same without a thread: nobody is told, larder__stop_code has to be asked. */
+void larder__stop_note(larder__stop *);
 /* While a data set is being opened, which may take long where it is far away, there is nothing to
  * end in order yet: the first signal says `words` (a line, kept by the caller) and ends the
  * program. NULL: from here on there is. */

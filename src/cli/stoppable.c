@@ -7,7 +7,11 @@
 
 int larder__stoppable_run(const larder__stoppable *s) {
     larder__stop stop;
-    int rc = larder__stop_open(&stop);
+    int rc = 0;
+    if (s->looks)
+        larder__stop_note(&stop);
+    else
+        rc = larder__stop_open(&stop);
     if (rc == 0) {
         rc = s->run(s->options, &stop);
         int code = larder__stop_code(&stop);

@@ -12,6 +12,7 @@ typedef struct larder__stoppable {
     int (*run)(void *options, larder__stop *);
     void *options;
     bool may_finish;     /* a run that ended by itself in spite of a signal counts as done */
+    bool looks;          /* it asks larder__stop_code itself: nobody has to be told */
     const char *stopped; /* said when it was; "stopped" */
 } larder__stoppable;
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #if LARDER_HAVE_URING
-#include <liburing.h>
+#include "base/uring_late.h"
 #endif
 
 enum { THREADS = 4, ENTRIES = 256, CLOSED_AFTER = 4096 };
@@ -107,7 +107,8 @@ static int start_threads(larder__disk_reader *r) {
 
 static void open_ring(larder__disk_reader *r) {
     struct io_uring_params p = {.flags = IORING_SETUP_CQSIZE, .cq_entries = CLOSED_AFTER};
-    if (!larder__disk_io_real() || io_uring_queue_init_params(ENTRIES, &r->ring, &p) != 0)
+    if (!larder__disk_io_real() || larder__uring_open() < 0 ||
+        io_uring_queue_init_params(ENTRIES, &r->ring, &p) != 0)
         return;
     /* Without the first, waiting with an end would take a place in the queue of others' jobs. */
     r->has_ring = (p.features & IORING_FEAT_EXT_ARG) && (p.features & IORING_FEAT_NODROP) &&

@@ -11,11 +11,11 @@
 #if LARDER_HAVE_JPEG
 
 #include "stage/codec.h"
+#include "stage/jpeg_late.h"
 
 #include <setjmp.h>
 
 #include <jerror.h>
-#include <jpeglib.h>
 
 #include "stage/jpeg_words.h"
 
@@ -153,7 +153,9 @@ int larder__transcoder_open(larder__transcoder **out, const larder__transcode_co
     t->conf = *conf;
     t->sink.bytes = larder__malloc(FIRST_ROOM);
     t->sink.cap = FIRST_ROOM;
-    int rc = t->sink.bytes ? create(t) : LARDER_E_NOMEM;
+    int rc = larder__jpeg_library();
+    if (rc == 0)
+        rc = t->sink.bytes ? create(t) : LARDER_E_NOMEM;
     if (rc == 0)
         rc = larder__comparer_open(&t->comparer);
     if (rc == 0 && (conf->quality || conf->max_side))

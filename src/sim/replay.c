@@ -12,7 +12,15 @@
 #include <stdlib.h>
 
 #if LARDER_HAVE_ZSTD
+#include "base/late.h"
+
 #include <zstd.h>
+
+#define CALLS(X)                                                                                   \
+    X(ZSTD_createDStream)                                                                          \
+    X(ZSTD_decompressStream) X(ZSTD_freeDStream) X(ZSTD_getErrorName) X(ZSTD_isError)
+CALLS(LARDER__LATE_NAME)
+LARDER__LATE(zstd, LARDER_LATE_ZSTD, CALLS)
 #endif
 
 enum { CHUNK = 256 };
@@ -23,9 +31,10 @@ enum { CHUNK = 256 };
 static int unpack(const char *path, unsigned char **bytes, size_t *size) {
     unsigned char *packed = *bytes, *out = NULL;
     size_t cap = 0, used = 0;
-    ZSTD_DStream *z = ZSTD_createDStream();
+    int rc = larder__late_open(&zstd_late);
+    ZSTD_DStream *z = rc == 0 ? ZSTD_createDStream() : NULL;
     ZSTD_inBuffer in = {packed, *size, 0};
-    int rc = z ? 0 : LARDER_E_NOMEM;
+    rc = rc < 0 ? larder__fail_in(rc, "%s", path) : z ? 0 : LARDER_E_NOMEM;
     size_t left = 1; /* 0 at the end of a frame */
     while (rc == 0 && (in.pos < in.size || left)) {
         if (used == cap) {
@@ -47,7 +56,8 @@ static int unpack(const char *path, unsigned char **bytes, size_t *size) {
             rc = larder__fail(LARDER_E_FORMAT, "%s: ends in the middle of its data", path);
         used = o.pos;
     }
-    ZSTD_freeDStream(z);
+    if (z)
+        ZSTD_freeDStream(z);
     larder__free(packed);
     if (rc < 0)
         larder__free(out);

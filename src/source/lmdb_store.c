@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/late.h"
 #include "base/mem.h"
 #include "source/answer.h"
 #include "source/content.h"
@@ -21,6 +22,18 @@
 
 #include <limits.h>
 #include <stdio.h>
+
+#define CALLS(X)                                                                                   \
+    X(mdb_cursor_close)                                                                            \
+    X(mdb_cursor_get)                                                                              \
+    X(mdb_cursor_open)                                                                             \
+    X(mdb_dbi_open)                                                                                \
+    X(mdb_env_close)                                                                               \
+    X(mdb_env_create)                                                                              \
+    X(mdb_env_open)                                                                                \
+    X(mdb_get) X(mdb_strerror) X(mdb_txn_abort) X(mdb_txn_begin) X(mdb_txn_commit)
+CALLS(LARDER__LATE_NAME)
+LARDER__LATE(lmdb, LARDER_LATE_LMDB, CALLS)
 
 typedef struct entry {
     uint64_t key; /* where it begins in `keys` */
@@ -90,6 +103,9 @@ static int list_keys(store *s, MDB_txn *txn) {
 static int open_env(store *s, const char *where, bool folder) {
     unsigned flags = MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS | (folder ? 0 : MDB_NOSUBDIR);
     MDB_txn *txn = NULL;
+    int rc = larder__late_open(&lmdb_late);
+    if (rc < 0)
+        return rc;
     int err = mdb_env_create(&s->env);
     if (!err)
         err = mdb_env_open(s->env, where, flags, 0);
@@ -97,7 +113,7 @@ static int open_env(store *s, const char *where, bool folder) {
         err = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &txn);
     if (err)
         return failed(s, err);
-    int rc = list_keys(s, txn);
+    rc = list_keys(s, txn);
     if (rc == 0)
         mdb_txn_commit(txn); /* the handle of the table lives on */
     else

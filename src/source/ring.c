@@ -5,9 +5,10 @@
 
 #if LARDER_HAVE_URING
 
+#include "base/uring_late.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <liburing.h>
 
 enum { STEPS = 3, ENTRIES = 256 }; /* open, read, close; a power of two that holds 64 of each */
 
@@ -20,13 +21,16 @@ struct larder__ring {
 
 int larder__ring_open(larder__ring **out) {
     *out = NULL;
+    int rc = larder__uring_open();
+    if (rc < 0)
+        return rc;
     larder__ring *r = larder__calloc(1, sizeof *r);
     if (!r)
         return LARDER_E_NOMEM;
     int none[LARDER__RING_FILES];
     for (size_t i = 0; i < LARDER__RING_FILES; i++)
         none[i] = -1;
-    int rc = io_uring_queue_init(ENTRIES, &r->uring, 0);
+    rc = io_uring_queue_init(ENTRIES, &r->uring, 0);
     r->ready = rc == 0;
     if (rc == 0)
         rc = io_uring_register_files(&r->uring, none, LARDER__RING_FILES);

@@ -14,10 +14,16 @@
 #include <unistd.h>
 
 #if LARDER_HAVE_ZLIB
-#include <zlib.h>
+#include "base/zlib_late.h"
 #endif
 #if LARDER_HAVE_LZMA
+#include "base/late.h"
+
 #include <lzma.h>
+
+#define CALLS(X) X(lzma_code) X(lzma_end) X(lzma_stream_decoder)
+CALLS(LARDER__LATE_NAME)
+LARDER__LATE(lzma, LARDER_LATE_LZMA, CALLS)
 #endif
 
 typedef enum { PLAIN, GZ, XZ } packing;
@@ -42,6 +48,7 @@ struct larder__unpack {
 #if LARDER_HAVE_LZMA
     lzma_stream xz;
     lzma_allocator xz_memory; /* liblzma keeps a pointer to it */
+    bool xz_ready;
 #endif
 };
 
@@ -96,6 +103,9 @@ static void *gz_alloc(void *arg, unsigned count, unsigned size) {
     return larder__calloc(count, size);
 }
 static int gz_open(larder__unpack *u) {
+    int rc = larder__zlib_open();
+    if (rc < 0)
+        return larder__fail_in(rc, "%s", u->path);
     u->gz.zalloc = gz_alloc;
     u->gz.zfree = packed_free;
     if (inflateInit2(&u->gz, 15 + 16) != Z_OK) /* 16: gzip, not zlib's own header */
@@ -157,11 +167,15 @@ static void *xz_alloc(void *arg, size_t count, size_t size) {
 }
 
 static int xz_open(larder__unpack *u) {
+    int rc = larder__late_open(&lzma_late);
+    if (rc < 0)
+        return larder__fail_in(rc, "%s", u->path);
     u->xz_memory = (lzma_allocator){.alloc = xz_alloc, .free = packed_free};
     u->xz = (lzma_stream)LZMA_STREAM_INIT;
     u->xz.allocator = &u->xz_memory;
     if (lzma_stream_decoder(&u->xz, XZ_MEMORY, LZMA_CONCATENATED) != LZMA_OK)
         return larder__fail(LARDER_E_NOMEM, "%s: out of memory for unpacking", u->path);
+    u->xz_ready = true;
     return 0;
 }
 
@@ -248,7 +262,8 @@ void larder__unpack_close(larder__unpack **pu) {
         inflateEnd(&u->gz);
 #endif
 #if LARDER_HAVE_LZMA
-    lzma_end(&u->xz);
+    if (u->xz_ready)
+        lzma_end(&u->xz);
 #endif
     if (u->fd >= 0)
         close(u->fd);

@@ -13,7 +13,17 @@ static bool gif_mine(const uint8_t *bytes, size_t size) {
 
 #if LARDER_HAVE_GIF
 
+#include "base/late.h"
+
 #include <gif_lib.h>
+
+#define CALLS(X)                                                                                   \
+    X(DGifCloseFile)                                                                               \
+    X(DGifGetExtension)                                                                            \
+    X(DGifGetExtensionNext)                                                                        \
+    X(DGifGetImageDesc) X(DGifGetLine) X(DGifGetRecordType) X(DGifOpen) X(GifErrorString)
+CALLS(LARDER__LATE_NAME)
+LARDER__LATE(gif, LARDER_LATE_GIF, CALLS)
 
 typedef struct gif_bytes {
     const uint8_t *at;
@@ -97,7 +107,9 @@ static int gif_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint3
                     uint32_t *h) {
     (void)s;
     gif_bytes b = {bytes, size, false};
-    int clear;
+    int clear, rc = larder__late_open(&gif_late);
+    if (rc < 0)
+        return rc;
     GifFileType *g = gif_open(&b, size, &clear);
     if (!g)
         return LARDER_E_FORMAT;

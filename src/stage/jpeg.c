@@ -23,8 +23,9 @@ static bool jpeg_mine(const uint8_t *bytes, size_t size) {
 #include <setjmp.h>
 #include <stdio.h>
 
+#include "stage/jpeg_late.h"
+
 #include <jerror.h>
-#include <jpeglib.h>
 
 #include "stage/jpeg_entropy.h"
 #include "stage/jpeg_words.h"
@@ -153,6 +154,9 @@ void larder__jpeg_close(larder__scratch *s) {
 
 static int jpeg_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t *w,
                      uint32_t *h) {
+    int rc = larder__jpeg_library();
+    if (rc < 0)
+        return rc;
     jpeg_state *j = jpeg_open(s);
     if (!j)
         return LARDER_E_NOMEM;

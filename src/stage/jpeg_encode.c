@@ -9,8 +9,9 @@
 #include <setjmp.h>
 #include <stdio.h>
 
+#include "stage/jpeg_late.h"
+
 #include <jerror.h>
-#include <jpeglib.h>
 
 typedef struct jpeg_writer {
     struct jpeg_compress_struct c;
@@ -109,6 +110,9 @@ int larder__jpeg_encode(larder__scratch *s, const larder__picture *pixels, uint3
                         const larder__jpeg_conf *conf, const uint8_t **out, size_t *size) {
     *out = NULL;
     *size = 0;
+    int rc = larder__jpeg_library();
+    if (rc < 0)
+        return rc;
     jpeg_writer *j = writer_open(s);
     uint8_t *to = larder__scratch_take(s, LARDER__BLOCK_ENCODED, conf->limit + w + 1);
     if (!j || !to)

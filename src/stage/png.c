@@ -17,7 +17,20 @@ static bool png_mine(const uint8_t *bytes, size_t size) {
 
 #if LARDER_HAVE_SPNG
 
+#include "base/late.h"
+
 #include <spng.h>
+
+#define CALLS(X)                                                                                   \
+    X(spng_ctx_free)                                                                               \
+    X(spng_ctx_new2)                                                                               \
+    X(spng_decode_image)                                                                           \
+    X(spng_decode_row)                                                                             \
+    X(spng_decoded_image_size)                                                                     \
+    X(spng_get_ihdr)                                                                               \
+    X(spng_set_crc_action) X(spng_set_image_limits) X(spng_set_png_stream) X(spng_strerror)
+CALLS(LARDER__LATE_NAME)
+LARDER__LATE(spng, LARDER_LATE_SPNG, CALLS)
 
 /* zlib inside the library reports lack of memory as broken data: remember what really happened. */
 static _Thread_local bool starved;
@@ -70,7 +83,8 @@ static int give(spng_ctx *ctx, void *bytes, void *to, size_t n) {
 /* ---- decoding -------------------------------------------------------------------------------- */
 
 void larder__png_close(larder__scratch *s) {
-    spng_ctx_free(s->png);
+    if (s->png)
+        spng_ctx_free(s->png);
     s->png = NULL;
 }
 
@@ -87,6 +101,9 @@ static int png_fail(larder__scratch *s, int err, size_t size, uint32_t row, uint
 static int png_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint32_t *w,
                     uint32_t *h) {
     static struct spng_alloc heap = {png_malloc, png_realloc, png_calloc, larder__free};
+    int rc = larder__late_open(&spng_late);
+    if (rc < 0)
+        return rc;
     starved = false;
     larder__png_close(s);
     spng_ctx *ctx = s->png = spng_ctx_new2(&heap, 0);
@@ -110,7 +127,7 @@ static int png_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint3
         return png_fail(s, err, size, 0, 0);
     *w = head.width;
     *h = head.height;
-    int rc = larder__codec_limit("png", *w, *h);
+    rc = larder__codec_limit("png", *w, *h);
     if (rc < 0)
         larder__png_close(s);
     return rc;

@@ -13,7 +13,18 @@ static bool webp_mine(const uint8_t *bytes, size_t size) {
 
 #if LARDER_HAVE_WEBP
 
+#include "base/late.h"
+
+#if LARDER_LATE /* the header calls these two itself, so they are named before it */
+#define WebPGetFeaturesInternal larder__late_WebPGetFeaturesInternal
+#define WebPInitDecoderConfigInternal larder__late_WebPInitDecoderConfigInternal
+#endif
 #include <webp/decode.h>
+
+#define OTHERS(X) X(WebPDecode) X(WebPFreeDecBuffer)
+#define CALLS(X) OTHERS(X) X(WebPGetFeaturesInternal) X(WebPInitDecoderConfigInternal)
+OTHERS(LARDER__LATE_NAME)
+LARDER__LATE(webp, LARDER_LATE_WEBP, CALLS)
 
 static int webp_fail(VP8StatusCode status, size_t size) {
     if (status == VP8_STATUS_OUT_OF_MEMORY)
@@ -27,6 +38,9 @@ static int webp_head(larder__scratch *s, const uint8_t *bytes, size_t size, uint
                      uint32_t *h) {
     (void)s;
     WebPBitstreamFeatures is;
+    int rc = larder__late_open(&webp_late);
+    if (rc < 0)
+        return rc;
     VP8StatusCode status = WebPGetFeatures(bytes, size, &is);
     if (status != VP8_STATUS_OK)
         return webp_fail(status, size);

@@ -203,19 +203,36 @@ LARDER__CLONES static void exp_all(double *x, size_t n) {
     }
 }
 
-/* Values of one row from its products, which stand WIDE apart. */
-static void put_row(const larder__exact *e, uint32_t left, const uint32_t *right, size_t n,
-                    const double *products, double *out) {
-    if (e->kernel->conf.type != LARDER_SVM_RBF) {
-        for (size_t i = 0; i < n; i++)
-            out[i] = value_of(e, left, right[i], products[i * WIDE]);
+/* From products to exponents, eight rows side by side. */
+LARDER__CLONES static void spread_out(const larder__exact *e, const uint32_t *left, size_t rows,
+                                      const uint32_t *right, size_t columns, double *tile) {
+    double norm[WIDE] = {0}, gamma = -e->kernel->conf.gamma;
+    uint32_t id[WIDE];
+    for (size_t k = 0; k < WIDE; k++) {
+        id[k] = k < rows ? left[k] : UINT32_MAX;
+        norm[k] = k < rows ? e->norm[left[k]] : 0;
+    }
+    for (size_t c = 0; c < columns; c++) {
+        double other = e->norm[right[c]], *to = tile + c * WIDE;
+        for (size_t k = 0; k < WIDE; k++) {
+            double distance = norm[k] + other - 2 * to[k];
+            to[k] = distance > 0 && id[k] != right[c] ? gamma * distance : 0;
+        }
+    }
+}
+
+/* Up to TILE columns of up to eight rows, side by side; `table` holds these rows by feature. */
+static void make_tile(const larder__exact *e, const double *table, const uint32_t *left,
+                      size_t rows, const uint32_t *right, size_t columns, double *tile) {
+    eight(e, table, right, columns, tile);
+    if (e->kernel->conf.type == LARDER_SVM_RBF) {
+        spread_out(e, left, rows, right, columns, tile);
+        exp_all(tile, columns * WIDE);
         return;
     }
-    for (size_t i = 0; i < n; i++) {
-        double distance = e->norm[left] + e->norm[right[i]] - 2 * products[i * WIDE];
-        out[i] = -e->kernel->conf.gamma * (distance > 0 && left != right[i] ? distance : 0);
-    }
-    exp_all(out, n);
+    for (size_t c = 0; c < columns; c++)
+        for (size_t k = 0; k < rows; k++)
+            tile[c * WIDE + k] = value_of(e, left[k], right[c], tile[c * WIDE + k]);
 }
 
 static void some_rows(const larder__exact *e, const uint32_t *left, size_t rows,
@@ -225,9 +242,10 @@ static void some_rows(const larder__exact *e, const uint32_t *left, size_t rows,
     put(e, table, left, rows, false);
     for (size_t c = 0; c < columns; c += TILE) {
         size_t m = columns - c < TILE ? columns - c : TILE;
-        eight(e, table, right + c, m, tile);
+        make_tile(e, table, left, rows, right + c, m, tile);
         for (size_t r = 0; r < rows; r++)
-            put_row(e, left[r], right + c, m, tile + r, out + r * stride + c);
+            for (size_t i = 0; i < m; i++)
+                out[r * stride + c + i] = tile[i * WIDE + r];
     }
     put(e, table, left, rows, true);
 }
@@ -244,6 +262,20 @@ void larder__exact_block(const larder__exact *e, const uint32_t *left, size_t ro
                   stride, scratch);
 }
 
+/* Eight rows at a time, from the diagonal on; what lies before it is written with them. */
+static void hold_both(const larder__exact *e, const uint32_t *everybody, double *held,
+                      void *scratch) {
+    size_t n = e->n;
+    for (size_t r = 0; r < n; r += WIDE) {
+        size_t rows = n - r < WIDE ? n - r : WIDE;
+        double *block = held + r * n + r;
+        some_rows(e, everybody + r, rows, everybody + r, n - r, block, n, scratch);
+        for (size_t c = rows; c < n - r; c++)
+            for (size_t k = 0; k < rows; k++)
+                block[c * n + k] = block[k * n + c];
+    }
+}
+
 int larder__exact_hold(larder__exact *e) {
     if (e->mean && e->kernel->conf.type == LARDER_SVM_LINEAR)
         return 0;
@@ -255,7 +287,10 @@ int larder__exact_hold(larder__exact *e) {
     for (uint32_t i = 0; ok && i < n; i++)
         everybody[i] = i;
     if (ok) {
-        larder__exact_block(e, everybody, n, everybody, n, held, n, scratch);
+        if (e->kernel->engine == LARDER__ENGINE_GIVEN) /* whose values need not be the same */
+            given_block(e, everybody, n, everybody, n, held, n);
+        else
+            hold_both(e, everybody, held, scratch);
         e->held = held;
         e->held_size = larder__exact_size(e);
     } else {
@@ -267,20 +302,53 @@ int larder__exact_hold(larder__exact *e) {
               : larder__fail(LARDER_E_NOMEM, "no memory for values of %zu points in doubles", n);
 }
 
+/* From rows that lie somewhere. */
+static void add_block(const larder__exact *e, const uint32_t *left, const double *weight,
+                      size_t rows, const uint32_t *right, size_t columns, double *sum,
+                      void *scratch) {
+    double out[WIDE * TILE];
+    for (size_t r = 0; r < rows; r += WIDE) {
+        size_t some = rows - r < WIDE ? rows - r : WIDE;
+        larder__exact_block(e, left + r, some, right, columns, out, TILE, scratch);
+        for (size_t k = 0; k < some; k++)
+            for (size_t i = 0; i < columns; i++)
+                sum[i] += weight[r + k] * out[k * TILE + i];
+    }
+}
+
+LARDER__CLONES static void weigh(double *restrict sums, const double *restrict tile,
+                                 const double *restrict weight, size_t columns) {
+    for (size_t i = 0; i < columns; i++)
+        for (size_t k = 0; k < WIDE; k++)
+            sums[i * WIDE + k] += weight[k] * tile[i * WIDE + k];
+}
+
+/* Eight sums a column, of every eighth row each, which are one at last. */
+static void add_tile(const larder__exact *e, const uint32_t *left, const double *weight,
+                     size_t rows, const uint32_t *right, size_t columns, double *sum,
+                     void *scratch) {
+    double sums[WIDE * TILE] = {0}, *table = scratch, *tile = table + e->kernel->dim * WIDE;
+    for (size_t r = 0; r < rows; r += WIDE) {
+        size_t some = rows - r < WIDE ? rows - r : WIDE;
+        double own[WIDE] = {0};
+        memcpy(own, weight + r, some * sizeof *own);
+        put(e, table, left + r, some, false);
+        make_tile(e, table, left + r, some, right, columns, tile);
+        put(e, table, left + r, some, true);
+        weigh(sums, tile, own, columns);
+    }
+    for (size_t i = 0; i < columns; i++)
+        for (size_t k = 0; k < WIDE; k++)
+            sum[i] += sums[i * WIDE + k];
+}
+
 void larder__exact_add(const larder__exact *e, const uint32_t *left, const double *weight,
                        size_t rows, const uint32_t *right, size_t columns, double *sum,
                        void *scratch) {
-    double out[WIDE * TILE];
-    for (size_t c = 0; c < columns; c += TILE) {
-        size_t m = columns - c < TILE ? columns - c : TILE;
-        for (size_t r = 0; r < rows; r += WIDE) {
-            size_t some = rows - r < WIDE ? rows - r : WIDE;
-            larder__exact_block(e, left + r, some, right + c, m, out, TILE, scratch);
-            for (size_t k = 0; k < some; k++)
-                for (size_t i = 0; i < m; i++)
-                    sum[c + i] += weight[r + k] * out[k * TILE + i];
-        }
-    }
+    bool made = e->held || e->kernel->engine == LARDER__ENGINE_GIVEN;
+    for (size_t c = 0; c < columns; c += TILE)
+        (made ? add_block : add_tile)(e, left, weight, rows, right + c,
+                                      columns - c < TILE ? columns - c : TILE, sum + c, scratch);
 }
 
 /* ---- in long doubles ------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ static const double units = 4.0 / (1 << 23);
 static const double too_much = 0.25;
 static const double grown = 1.5; /* what is feared, before it is measured again */
 static const double progress = 1e-12;
+static const double nothing = 0.01; /* of the gap to reach: an error that nobody needs to look at */
 static const double balanced = 1e-9; /* a sum of beta that is zero, but for rounding */
 enum { SAMPLE = 32, SAFETY = 2, STILL_ROUNDS = 8 };
 
@@ -145,6 +146,9 @@ void larder__precision_add(solver *s, const uint32_t *points, const double *weig
     larder__team_run(s->conf->team, add_tile, &a, (s->all->n + LARDER__TILE - 1) / LARDER__TILE);
     s->out->rows_made += rows;
     s->out->values += rows * s->all->n;
+    s->precision.added += (double)rows;
+    for (size_t r = 0; r < rows; r++)
+        s->precision.added_weight += fabs(weight[r]);
 }
 
 void larder__precision_refresh(solver *s) {
@@ -153,6 +157,21 @@ void larder__precision_refresh(solver *s) {
     larder__precision_add(s, p->left, p->weight, list_solution(s));
     p->by_points = true;
     p->fresh = true;
+    p->added = p->added_weight = 0;
+}
+
+/* Each row that was added has rounded its own values and the gradient, all in one direction at the
+ * worst. */
+bool larder__precision_fresh(const solver *s) {
+    const larder__precision *p = &s->precision;
+    double whole = 0;
+    if (p->fresh || !p->by_points)
+        return p->fresh;
+    for (size_t v = 0; v < s->qp->n; v++)
+        whole += fabs(s->qp->beta[v]);
+    whole += p->added_weight;
+    double size = larder__exact_size(p->points);
+    return DBL_EPSILON * size * (p->added_weight + p->added * whole) <= nothing * s->target;
 }
 
 double larder__precision_moved(solver *s) {

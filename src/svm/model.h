@@ -20,6 +20,7 @@ struct larder_svm_model {
     uint32_t *rows;       /* a vector each: its row in the training data; NULL: read from a file */
     double *coef;         /* coefs x vectors->rows */
     uint64_t *iterations; /* a decision function each: steps of its solver; NULL: as rows */
+    bool brief;           /* training took so little that its file need not be flushed */
 };
 
 int larder__model_new(larder_svm_model **out, larder_svm_task, const larder__kernel_conf *,

@@ -103,6 +103,7 @@ int larder_svm_save(const larder_svm_model *m, const char *path) {
     int rc = larder__fresh_open(&file, path);
     if (rc < 0)
         return rc;
+    file.brief = m->brief;
     write_head(file.to, m);
     write_vectors(file.to, m);
     if (ferror(file.to))

@@ -370,7 +370,7 @@ static int is_end(solver *s, bool *out) {
         rc = go_exact(s);
         *out = rc == 0 && is_done(s);
     }
-    if (rc == 0 && *out && p->on && !p->fresh && p->checks++ < MOST_CHECKS) {
+    if (rc == 0 && *out && p->on && !larder__precision_fresh(s) && p->checks++ < MOST_CHECKS) {
         larder__precision_refresh(s);
         *out = is_done(s);
     }
@@ -431,6 +431,8 @@ static int rounds(solver *s) {
             return rc;
         if ((whole ? take_back(s) : pass_on(s)) > 0) {
             s->precision.fresh = false;
+            if (whole) /* SMO's steps have rounded it, and nobody knows how often */
+                s->precision.added = INFINITY;
         } else if (whole || !first) {
             bool done;
             rc = stuck(s, &done);
@@ -447,7 +449,7 @@ static int rounds(solver *s) {
 static int settle(solver *s) {
     bool fails = false;
     int rc = s->out->stopped ? 0 : larder__precision_fails(s, 0, true, &fails);
-    if (rc == 0 && (fails || (s->precision.on && !s->precision.fresh)))
+    if (rc == 0 && (fails || (s->precision.on && !larder__precision_fresh(s))))
         larder__precision_refresh(s);
     if (rc == 0) {
         s->out->ran_out = s->out->iterations >= s->last_step;

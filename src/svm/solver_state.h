@@ -28,8 +28,10 @@ typedef struct larder__survey { /* of some variables, or of all */
 } larder__survey;
 
 typedef struct larder__precision {
-    bool on;                     /* the gradient and the small problem are in doubles */
-    bool fresh;                  /* the gradient was just computed from the solution */
+    bool on;      /* the gradient and the small problem are in doubles */
+    bool fresh;   /* the gradient was just computed from the solution */
+    double added; /* since then: rows that were added to it, and their weight */
+    double added_weight;
     bool open;                   /* the points are laid out */
     double stray;                /* what a value in floats may be off */
     double share, seen;          /* error measured over error feared, and what was feared then */
@@ -133,6 +135,8 @@ int larder__precision_fails(larder__solver *, double gap, bool last, bool *out);
 int larder__precision_begin(larder__solver *);
 /* The gradient from the solution. */
 void larder__precision_refresh(larder__solver *);
+/* Is it as if it had just been computed: has adding rows since rounded off next to nothing? */
+bool larder__precision_fresh(const larder__solver *);
 /* What the gradient lies below that of the data's own points, everywhere. */
 double larder__precision_moved(larder__solver *);
 /* f += these rows. */

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 20 };
+enum { FIRST_CHUNK = 1 << 16, CHUNK = 1 << 20 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -182,9 +182,11 @@ static int refill(feed *f) {
         f->ended = true;
         return 0;
     }
-    if (f->room - f->size < CHUNK / 2) { /* a line longer than the buffer */
-        size_t room = f->room ? f->room * 2 : CHUNK;
-        char *fresh = larder__memory_allows(room) == 0 ? larder__realloc(f->buf, room) : NULL;
+    bool longer = f->room >= CHUNK; /* a line, than the buffer */
+    if (f->room < CHUNK || f->room - f->size < CHUNK / 2) {
+        size_t room = longer ? f->room * 2 : f->room ? CHUNK : FIRST_CHUNK;
+        bool allowed = !longer || larder__memory_allows(room) == 0;
+        char *fresh = allowed ? larder__realloc(f->buf, room) : NULL;
         if (!fresh)
             return larder__fail_in(LARDER_E_NOMEM, "a line of %zu bytes", f->size);
         f->buf = fresh;

@@ -364,6 +364,10 @@ int larder__svm_job_end(larder__svm_job *j, int rc, larder_svm_stats *out) {
     return rc < 0 ? rc : handed;
 }
 
+/* What took less is trained again if the power fails before the system has written it; its file is
+ * put in place whole, as always. */
+static const double brief_seconds = 1;
+
 int larder_svm_train(larder_svm_model **out, const larder_svm_data *data,
                      const larder_svm_conf *given, larder_svm_stats *stats) {
     larder__svm_job j;
@@ -379,5 +383,7 @@ int larder_svm_train(larder_svm_model **out, const larder_svm_data *data,
         snprintf(line, sizeof line, "Total nSV = %zu\n", larder__model_vectors(*out));
         conf->print(conf->print_arg, line);
     }
+    if (rc == 0)
+        (*out)->brief = larder__now() - j.start < brief_seconds;
     return larder__svm_job_end(&j, rc, stats);
 }

@@ -34,6 +34,22 @@ static double plain(const larder__kernel_conf *c, const double *x, size_t a, siz
     return larder__kernel_value(c, product, distance);
 }
 
+/* All values at once are those that are made when they are wanted; `out`: ROWS a row. */
+static void hold(const larder__kernel *k, const larder_svm_data *d, const uint32_t *row,
+                 bool balanced, const double *out) {
+    enum { SOME = ROWS - 3 };
+    larder__exact e;
+    check_ok(larder__exact_open(&e, k, d, row, SOME, balanced));
+    check_ok(larder__exact_hold(&e));
+    for (size_t i = 0; e.held && i < SOME; i++)
+        for (size_t j = 0; j < SOME; j++) {
+            double v = e.held[i * SOME + j];
+            assert_true(fabs(v - out[i * ROWS + j]) <= 1e-10 * (1 + fabs(v)));
+            assert_true(v == e.held[j * SOME + i]);
+        }
+    larder__exact_close(&e);
+}
+
 static void compare(const larder__kernel_conf *c, double share, bool balanced) {
     double x[ROWS * DIM], y[ROWS] = {0};
     fill(x, share);
@@ -74,6 +90,8 @@ static void compare(const larder__kernel_conf *c, double share, bool balanced) {
         assert_true(fabs(sum[j] + moved - want) <= 1e-9 * (1 + fabs(want)));
         assert_true(fabs(again[j] + moved - want) <= 1e-9 * (1 + fabs(want)));
     }
+    if (!elsewhere)
+        hold(&k, d, row, balanced, out);
     free(scratch);
     larder__exact_close(&e);
     larder__kernel_close(&k);
