@@ -128,7 +128,7 @@ def open_queues() -> None:
     global _few_queues
     if not os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"):
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
-        _few_queues = cuda is not None and cuda.is_initialized()
+        _few_queues = bool(getattr(cuda, "is_initialized", bool)())
         os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"
 
 

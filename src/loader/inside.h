@@ -52,6 +52,7 @@ typedef struct larder__place {
     size_t begun_there, open_there; /* of them: from which row to which nobody is at it; */
     size_t undecoded;               /* how many are not made */
     size_t made_there;              /* by the device */
+    bool device_last;               /* it was done after the cores */
     struct larder__place *behind;   /* sent to the device after this one */
     larder_buf **bytes;             /* of each row, one reference, from reading to preparing */
     larder_batch batch;             /* what the user sees; points at the arrays below */
@@ -162,7 +163,7 @@ struct larder_loader {
     double ready_at;   /* when the wait for it was over */
     size_t handed_rows;
     larder__stall stall;
-    larder__seat *seats; /* of the threads, then of the readers */
+    larder__seat *seats; /* of the threads, of the device's, of the readers */
     uint32_t seated;     /* threads that sit */
     uint32_t idle;       /* threads with nothing to do */
 

@@ -57,14 +57,13 @@ void larder__seat_share(double share) {
         atomic_store_explicit(&mine->decode_share, (uint32_t)(most * 65536), memory_order_relaxed);
 }
 
-double larder__stall_preparing(const larder_loader *l, const larder__seat *but) {
+double larder__stall_preparing(const larder_loader *l) {
     uint64_t sum = 0, now = now_ns();
-    for (uint32_t i = 0; i < l->seated; i++) {
+    for (uint32_t i = 0; i < l->conf.threads; i++) {
         const larder__seat *s = &l->seats[i];
         uint64_t since = get(&s->since), here = since && now > since ? now - since : 0;
         bool at_it = atomic_load_explicit(&s->at, memory_order_relaxed) == LARDER__AT_PREPARE;
-        if (s != but)
-            sum += get(&s->spent[LARDER__AT_PREPARE]) + (at_it ? here : 0);
+        sum += get(&s->spent[LARDER__AT_PREPARE]) + (at_it ? here : 0);
     }
     return (double)sum * 1e-9;
 }
@@ -77,7 +76,7 @@ enum { DECODING = LARDER__AT_KINDS, SUMS };
  * counted a little wrong; who uses the sums clamps what comes out. */
 static void sum_seats(const larder_loader *l, double out[SUMS]) {
     uint64_t sum[SUMS] = {0}, now = now_ns();
-    uint32_t used = l->conf.threads + l->readers.started + larder__freight_threads(l);
+    uint32_t used = l->conf.threads + LARDER__FREIGHT_THREADS + l->readers.started;
     for (uint32_t i = 0; i < used; i++) {
         const larder__seat *s = &l->seats[i];
         uint32_t at = atomic_load_explicit(&s->at, memory_order_relaxed);

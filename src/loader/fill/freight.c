@@ -161,6 +161,7 @@ int larder__freight_settle(larder_loader *l) {
         return 0;
     rc = rc < 0 ? rc : larder__decoder_open(l, &d->decoder);
     d->share = 1;
+    d->processors = larder__cpu_count();
     if (rc < 0 && d->decode == LARDER__DECODE_AUTO) {
         larder__note(l->stats, "all pictures are decoded by the cores: %s", larder_errmsg());
         larder__decoder_close(d->gpu, &d->decoder);
@@ -184,28 +185,37 @@ double larder__freight_next_share(const larder__freight_case *c) {
     enum { KEPT = 2 };
     const double much = 0.02, up = 1.0 / 32, down = 1.0 / 128;
     double room = c->processors > KEPT ? c->processors - KEPT : 0, share = c->share;
-    if (c->waited > much || c->busy > room)
+    if (c->waited > much)
+        share += c->device_last ? -up : up;
+    else if (c->busy > room)
         share += up;
-    else if (c->full && c->busy < room - 1)
+    else if (c->ready && c->busy < room - (room < 2 ? room / 2 : 1))
         share -= down;
     return share > 1 ? 1 : share < 0 ? 0 : share;
 }
 
-static void steer(larder_loader *l) {
+/* All but the batch whose memory came back just now, and the one that is handed out. */
+static bool all_ready(const larder_loader *l) {
+    for (uint64_t k = l->taken; k + 2 < l->taken + l->conf.prefetch; k++)
+        if (k >= l->planned || l->ring[k % l->conf.ahead].phase != LARDER__FILLED)
+            return false;
+    return true;
+}
+
+static void steer(larder_loader *l, const larder__place *p) {
     larder__freight *d = l->device;
-    double all = l->waited + l->stepped, now = larder__now();
-    double spent = larder__stall_preparing(l, d->decoder.seat);
+    double all = l->waited + l->stepped, for_decoding = l->waited - l->starved;
+    double now = larder__now(), spent = larder__stall_preparing(l);
     if (d->looked > 0 && now > d->looked)
         d->busy = 0.8 * d->busy + 0.2 * (spent - d->spent) / (now - d->looked);
     d->looked = now;
     d->spent = spent;
     larder__freight_case c = {.share = d->share,
-                              .waited = all > 0 ? l->waited / all : 0,
-                              .full = true,
+                              .waited = all > 0 ? for_decoding / all : 0,
+                              .device_last = p->device_last,
+                              .ready = all_ready(l),
                               .busy = d->busy,
-                              .processors = larder__cpu_count()};
-    for (uint64_t k = l->taken; c.full && k < l->taken + l->conf.prefetch - 1; k++)
-        c.full = k < l->planned && l->ring[k % l->conf.ahead].phase == LARDER__FILLED;
+                              .processors = d->processors};
     d->share = larder__freight_next_share(&c);
 }
 
@@ -216,7 +226,7 @@ void larder__freight_handed(larder_loader *l, const larder__place *p) {
     if (!d || d->decode == LARDER__DECODE_HERE || d->lost || p->plan.n == 0)
         return;
     if (d->decode == LARDER__DECODE_AUTO)
-        steer(l);
+        steer(l, p);
     double seen = (double)p->made_there / (double)p->plan.n;
     d->seen = d->handed ? 0.95 * d->seen + 0.05 * seen : seen;
     d->handed = true;

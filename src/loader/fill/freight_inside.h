@@ -16,7 +16,6 @@ typedef enum { LARDER__DECODE_HERE, LARDER__DECODE_AUTO, LARDER__DECODE_THERE } 
 typedef struct larder__decoder { /* the device's thread */
     larder_loader *loader;
     pthread_t thread;
-    larder__seat *seat;
     larder__scratch *scratch; /* for rows that the device does not take */
     larder__jpegs *jpegs;
     larder__gpu_stream stream;
@@ -44,9 +43,10 @@ struct larder__freight {
     pthread_cond_t sent;
     larder__place *first, *last; /* sent and not all begun, linked by `behind` */
     bool refusal_told;
-    bool lost;                  /* the device failed: it gets no more */
-    double share;               /* of the rows that are offered to it, */
-    double seen;                /* and that it made, smoothed */
+    bool lost;    /* the device failed: it gets no more */
+    double share; /* of the rows that are offered to it, */
+    double seen;  /* and that it made, smoothed */
+    double processors;
     double looked, spent, busy; /* when threads were looked at; what they had prepared for by then,
                                    in seconds; how many do, smoothed */
     bool handed;                /* `seen` is of something */
@@ -80,12 +80,14 @@ struct larder__orders {
 void larder__order_drop(larder__order *);
 
 /* How many rows are offered to the device, with auto. It takes a few hundredths from training, so
- * it gets no more than that training waits for nobody and two processors are left alone: one for
- * the thread that trains, one for the device's. Cores that are all busy cost training more. */
+ * it gets no more than that training waits for no decoding and two processors are left alone: one
+ * for the thread that trains, one for the device's. Cores that are all busy cost training more.
+ * Where training waits for the device itself, it gets less. */
 typedef struct larder__freight_case {
     double share;
-    double waited;     /* share of its time that training waited before the last batch */
-    bool full;         /* all batches that may be ready are */
+    double waited; /* share of its time that training waited before this batch, not for storage */
+    bool device_last;  /* the cores had done their part of it before the device had */
+    bool ready;        /* all batches are that may be */
     double busy;       /* threads that prepare rows, on average */
     double processors; /* that this process may use */
 } larder__freight_case;

@@ -179,7 +179,7 @@ static void give_up(larder_loader *l, int rc) {
                      "the GPU decodes no more, and all pictures are decoded by the cores: %s",
                      larder_errmsg());
     d->lost = true;
-    d->share = 0;
+    d->share = d->seen = 0;
     larder__stat_set(l->stats, l->stat.gpu_share, 0);
 }
 
@@ -206,8 +206,10 @@ static size_t orders_of(const piece *p) {
 static void made_all(larder_loader *l, larder__scratch *scratch, const piece *p) {
     /* Where the device was to do it, the job ends before the first batch that it did not make. */
     bool over = l->device->lost && l->device->decode == LARDER__DECODE_THERE;
-    if ((p->place->undecoded -= p->to - p->from) == 0 && !over)
-        larder__place_prepared(l, scratch, p->place, 1);
+    if ((p->place->undecoded -= p->to - p->from) > 0 || over)
+        return;
+    p->place->device_last = p->place->unprepared == 1;
+    larder__place_prepared(l, scratch, p->place, 1);
 }
 
 /* With the lock held, which is given up meanwhile. */
@@ -289,8 +291,7 @@ static void *decoder_run(void *arg) {
     larder_loader *l = k->loader;
     piece p;
     pthread_mutex_lock(&l->lock);
-    k->seat = &l->seats[l->seated++];
-    larder__seat_take(k->seat);
+    larder__seat_take(&l->seats[l->conf.threads]);
     larder__seat_share(1); /* who waits for it waits for decoding */
     while (!l->stop) {
         if (!take_piece(l->device, &p, LARDER__FREIGHT_PICTURES, false)) {

@@ -15,7 +15,7 @@ static void *run(void *arg) {
     larder_loader *l = arg;
     larder__readers *r = &l->readers;
     pthread_mutex_lock(&l->lock);
-    larder__seat *seat = &l->seats[l->conf.threads + r->seated++];
+    larder__seat *seat = &l->seats[l->conf.threads + LARDER__FREIGHT_THREADS + r->seated++];
     seat->reader = true;
     larder__seat_take(seat);
     while (!l->stop && !l->failed) {
