@@ -368,6 +368,33 @@ static void cages(void **state) {
     fail_everywhere(line, 40);
 }
 
+/* It finds no program to ask, and says of everything else what it can. */
+static void doctors(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "doctor --seconds 0 --folder @ --redis redis://127.0.0.1:1",
+        "doctor --seconds 0 --folder @ --redis redis://127.0.0.1:1 --json",
+    };
+    char *path = strdup(getenv("PATH"));
+    assert_non_null(path);
+    setenv("PATH", root, 1);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        must_pass(lines[i]);
+        fail_everywhere(lines[i], 40);
+    }
+    setenv("PATH", path, 1);
+    free(path);
+}
+
+static void completions(void **state) {
+    (void)state;
+    static const char *const lines[] = {"complete bash", "complete zsh", "complete fish"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        must_pass(lines[i]);
+        fail_everywhere(lines[i], 20);
+    }
+}
+
 static void profiles(void **state) {
     (void)state;
     static const char line[] = "profile mem:?n=40&h=8&w=8&c=3 --seconds 0.01 --threads 1 --quiet "
@@ -646,6 +673,8 @@ int main(void) {
         cmocka_unit_test(machines),
         cmocka_unit_test(pictures_and_disks),
         cmocka_unit_test(cages),
+        cmocka_unit_test(doctors),
+        cmocka_unit_test(completions),
         cmocka_unit_test(profiles),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
