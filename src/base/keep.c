@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 
 #include <errno.h>
@@ -77,13 +78,15 @@ static int64_t most_mappings(void) {
 
 /* False: there are too many already, and it is to be read. */
 static bool map(int fd, size_t size, larder__keep_file *out) {
-    if (atomic_fetch_add(&mappings, 1) < most_mappings()) {
-        void *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (at != MAP_FAILED) {
-            *out = (larder__keep_file){at, size, true};
-            return true;
-        }
+    _Atomic bool *lost = NULL;
+    void *at = NULL;
+    if (atomic_fetch_add(&mappings, 1) < most_mappings() &&
+        (lost = larder__calloc(1, sizeof *lost)) &&
+        larder__mapped_open(&at, size, PROT_READ, MAP_PRIVATE, fd, lost) == 0) {
+        *out = (larder__keep_file){at, size, true, lost};
+        return true;
     }
+    larder__free((void *)lost);
     atomic_fetch_sub(&mappings, 1);
     return false;
 }
@@ -108,7 +111,8 @@ int larder__keep_map(const char *name, larder__keep_file *out) {
 
 void larder__keep_free(larder__keep_file *k) {
     if (k->mapped) {
-        munmap(k->bytes, k->size);
+        larder__mapped_close(k->bytes, k->size);
+        larder__free((void *)k->lost);
         atomic_fetch_sub(&mappings, 1);
     } else
         larder__free(k->bytes);

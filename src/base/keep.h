@@ -5,6 +5,7 @@
 #ifndef LARDER_BASE_KEEP_H
 #define LARDER_BASE_KEEP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,6 +13,7 @@ typedef struct larder__keep_file {
     unsigned char *bytes; /* not to be written to */
     size_t size;
     bool mapped;
+    _Atomic bool *lost; /* NULL unless mapped */
 } larder__keep_file;
 
 /* The file's bytes, or E_NOTFOUND and the like. Mapped, so that they take no memory of this
@@ -19,6 +21,10 @@ typedef struct larder__keep_file {
  * meanwhile stays as it was for whoever has it. */
 int larder__keep_map(const char *name, larder__keep_file *out);
 void larder__keep_free(larder__keep_file *);
+/* Its disk has failed since, or somebody made the file shorter: what was read of it may be zero. */
+static inline bool larder__keep_lost(const larder__keep_file *k) {
+    return k->lost && atomic_load_explicit(k->lost, memory_order_acquire);
+}
 int larder__keep_store(const char *name, const void *bytes, size_t size);
 
 /* Where it is or would be. */

@@ -103,10 +103,11 @@ uint64_t larder__disk_room(const larder__disk *d) {
 
 /* ---- what is there --------------------------------------------------------------------------- */
 
-bool larder__disk_has(const larder__disk *d, uint64_t key) {
-    return key < d->own->keys &&
-           atomic_load_explicit(&d->own->words[key], memory_order_relaxed) != 0 &&
-           !larder__disk_resting(&d->no_reads_until);
+bool larder__disk_has(larder__disk *d, uint64_t key) {
+    if (key >= d->own->keys)
+        return false;
+    uint64_t word = atomic_load_explicit(&d->own->words[key], memory_order_relaxed);
+    return !larder__disk_lost(d) && word != 0 && !larder__disk_resting(&d->no_reads_until);
 }
 
 void larder__disk_touch(larder__disk *d, uint64_t key, uint64_t word) {
@@ -178,6 +179,16 @@ void larder__disk_rest(larder__disk *d, _Atomic double *until, const char *forma
     larder__note(d->stats, "%s", d->note);
     pthread_mutex_unlock(&d->note_lock);
     va_end(args);
+}
+
+bool larder__disk_lost(larder__disk *d) {
+    if (!larder__disk_gone(d->folder))
+        return false;
+    if (!atomic_exchange(&d->said_gone, true))
+        larder__disk_rest(d, &d->no_writes_until,
+                          "a table there cannot be read any more (its disk fails, or somebody made "
+                          "it shorter), so the folder is used no more by this job");
+    return true;
 }
 
 void larder__disk_note(larder__disk *d, char *out, size_t cap) {

@@ -48,7 +48,7 @@ uint64_t larder__disk_room(const larder__disk *);
 uint64_t larder__disk_value_bytes(uint64_t payload);
 
 /* Without a lock or a system call. `has` is a hint: a fetch may come back empty. */
-bool larder__disk_has(const larder__disk *, uint64_t key);
+bool larder__disk_has(larder__disk *, uint64_t key);
 void larder__disk_want(larder__disk *, uint64_t key);
 void larder__disk_spare(larder__disk *, uint64_t key);  /* also stops it from being written */
 void larder__disk_forget(larder__disk *, uint64_t key); /* it is to have other bytes */

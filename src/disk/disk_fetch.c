@@ -56,6 +56,8 @@ static bool prepare(larder__disk *d, larder__disk_fetch *f) {
     if (!f->word)
         return false;
     uint64_t limit = atomic_load_explicit(&d->folder->head->limit, memory_order_relaxed);
+    if (larder__disk_gone(d->folder))
+        return false; /* the limit may be none */
     f->job.bytes = 0; /* garbage is seen as such when it is taken */
     f->job.got = 0;
     f->job.over = true;
@@ -82,7 +84,7 @@ static bool prepare(larder__disk *d, larder__disk_fetch *f) {
 }
 
 void larder__disk_send(larder__disk *d, larder__disk_fetch *const *all, size_t n) {
-    if (larder__disk_resting(&d->no_reads_until)) {
+    if (larder__disk_resting(&d->no_reads_until) || larder__disk_lost(d)) {
         for (size_t i = 0; i < n; i++)
             all[i]->sent = false;
         return;

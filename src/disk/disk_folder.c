@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "base/world.h"
 #include "disk/disk_space.h"
@@ -50,7 +51,9 @@ void larder__disk_lock_drop(larder__disk_folder *f, larder__disk_lock which) {
 
 int larder__disk_giving(larder__disk_folder *f, double patience) {
     pthread_mutex_lock(&f->lock);
-    int rc = larder__disk_lock_take(f, DISK_GIVING, false, patience);
+    int rc = larder__disk_whole(f);
+    if (rc == 0)
+        rc = larder__disk_lock_take(f, DISK_GIVING, false, patience);
     if (rc == 0 && f->sets_seen != atomic_load(&f->head->sets)) {
         rc = larder__disk_indices_look(f, false, 0);
         if (rc < 0)
@@ -77,17 +80,23 @@ void larder__disk_given(larder__disk_folder *f) {
 
 /* ---- mapped files ---------------------------------------------------------------------------- */
 
-int larder__disk_map(const larder__disk_folder *f, const char *name, int file, size_t bytes,
-                     void **out) {
+int larder__disk_map(larder__disk_folder *f, const char *name, int file, size_t bytes, void **out) {
     int err = larder__disk_read_through(file, bytes);
     if (err)
         return larder__fail(LARDER_E_IO, "%s/%s: cannot be read: %s", f->path, name, strerror(err));
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (at == MAP_FAILED)
-        return larder__fail(LARDER_E_NOMEM, "%s/%s: cannot be mapped: %s", f->path, name,
-                            strerror(errno));
-    *out = at;
-    return 0;
+    err = larder__mapped_open(out, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, &f->gone);
+    return err ? larder__fail(LARDER_E_NOMEM, "%s/%s: cannot be mapped: %s", f->path, name,
+                              strerror(err))
+               : 0;
+}
+
+int larder__disk_whole(const larder__disk_folder *f) {
+    return larder__disk_gone(f)
+               ? larder__fail(LARDER_E_IO,
+                              "%s: a table there cannot be read any more (its disk fails, or "
+                              "somebody made it shorter)",
+                              f->path)
+               : 0;
 }
 
 /* ---- whose folder it is ---------------------------------------------------------------------- */
@@ -515,6 +524,8 @@ int larder__disk_folder_open(larder__disk_folder **out, const char *path,
         rc = larder__fail(LARDER_E_STATE, "%s: others keep removing it", path);
     if (rc == 0)
         rc = enter(f, ask);
+    if (rc == 0)
+        rc = larder__disk_whole(f);
     if (rc == 0 && f->alone && !set_lock(f, DISK_ATTACHED, F_RDLCK))
         rc = larder__fail_errno(path, "cannot be locked");
     if (in)
@@ -530,9 +541,10 @@ int larder__disk_folder_open(larder__disk_folder **out, const char *path,
 /* The last one, if nobody was killed, leaves it so that the next need not count. */
 static void leave(larder__disk_folder *f) {
     bool door = larder__disk_lock_take(f, DISK_DOOR, false, 1) == 0;
-    /* Who has lost blocks stays counted, as one that was killed does. */
-    uint64_t others = atomic_load(&f->lost) ? 1 : atomic_fetch_sub(&f->head->attached, 1) - 1;
-    if (door && others == 0 && set_lock(f, DISK_ATTACHED, F_WRLCK)) {
+    /* Who has lost blocks or a table stays counted, as one that was killed does. */
+    bool lost = atomic_load(&f->lost) || larder__disk_gone(f);
+    uint64_t others = lost ? 1 : atomic_fetch_sub(&f->head->attached, 1) - 1;
+    if (door && others == 0 && !larder__disk_gone(f) && set_lock(f, DISK_ATTACHED, F_WRLCK)) {
         f->head->clean = 1;
         larder__disk_head_seal(f->head);
     }
@@ -549,10 +561,8 @@ void larder__disk_folder_close(larder__disk_folder **pf) {
     if (f->joined)
         leave(f);
     larder__disk_indices_close(f);
-    if (f->space)
-        munmap(f->space, f->space_bytes);
-    if (f->head)
-        munmap(f->head, LARDER__DISK_BLOCK);
+    larder__mapped_close(f->space, f->space_bytes);
+    larder__mapped_close(f->head, LARDER__DISK_BLOCK);
     int files[] = {f->data_file, f->space_file, f->head_file, f->dir};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i] >= 0)

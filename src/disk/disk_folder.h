@@ -32,6 +32,7 @@ typedef struct larder__disk_folder {
     bool alone;        /* while it is opened: nobody else is attached */
     bool joined;       /* counted in head->attached */
     _Atomic bool lost; /* blocks could not be given back: the next one is to count */
+    _Atomic bool gone; /* a page of a table cannot be had any more: see larder__disk_gone */
     larder__disk_head *head;
     uint64_t *space;
     size_t space_bytes;
@@ -52,9 +53,14 @@ typedef struct larder__disk_ask { /* what a folder is opened for */
 int larder__disk_folder_open(larder__disk_folder **out, const char *path, const larder__disk_ask *);
 void larder__disk_folder_close(larder__disk_folder **);
 larder__disk_index *larder__disk_folder_find(larder__disk_folder *, uint64_t id);
-/* A file of it, read once before: mapped, what a disk cannot read ends the process. */
-int larder__disk_map(const larder__disk_folder *, const char *name, int file, size_t bytes,
-                     void **out);
+/* A file of it, read once before, so that a disk that cannot says so at once. */
+int larder__disk_map(larder__disk_folder *, const char *name, int file, size_t bytes, void **out);
+/* A table was cut off or its disk has failed since it was mapped. What tables say is then zero, for
+ * this handle and for good; whoever has taken blocks by them asks before writing there. */
+static inline bool larder__disk_gone(const larder__disk_folder *f) {
+    return atomic_load_explicit(&f->gone, memory_order_acquire);
+}
+int larder__disk_whole(const larder__disk_folder *); /* E_IO: it is gone */
 
 /* E_STATE: whoever has it does not go on. */
 typedef enum larder__disk_lock {

@@ -2,6 +2,7 @@
  * spare values make room. */
 #include "base/err.h"
 #include "base/file.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "disk/disk_folder.h"
 
@@ -10,7 +11,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,8 +41,8 @@ larder__disk_index *larder__disk_folder_find(larder__disk_folder *f, uint64_t id
 }
 
 static void index_close(larder__disk_index *x) {
-    if (x && x->head)
-        munmap(x->head, x->file_bytes);
+    if (x)
+        larder__mapped_close(x->head, x->file_bytes);
     larder__free(x);
 }
 

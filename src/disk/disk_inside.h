@@ -20,6 +20,7 @@ struct larder__disk {
     larder__stats *stats;
     _Atomic uint64_t reads, read_bytes, writes, written_bytes, refused, damaged;
     _Atomic double no_reads_until, no_writes_until; /* larder__world_now; 0: it works */
+    _Atomic bool said_gone;
     pthread_mutex_t note_lock;
     char note[512];
 };
@@ -35,6 +36,8 @@ enum { LARDER__DISK_REST = 30 }; /* seconds that a disk is left alone */
 bool larder__disk_resting(const _Atomic double *until);
 __attribute__((format(printf, 3, 4))) void larder__disk_rest(larder__disk *, _Atomic double *until,
                                                              const char *format, ...);
+/* Is the folder gone? Then that is said, once. */
+bool larder__disk_lost(larder__disk *);
 /* Gives an entry the current era, if it is this one still. */
 void larder__disk_touch(larder__disk *, uint64_t key, uint64_t word);
 uint32_t larder__disk_blocks_of(uint64_t payload); /* 0: too many */

@@ -85,7 +85,8 @@ void larder__disk_put(larder__disk *d, const larder__value *v, larder_buf *bytes
         larder__disk_touch(d, v->id, word);
         return;
     }
-    if (v->id >= d->own->keys || !blocks || larder__disk_resting(&d->no_writes_until)) {
+    if (v->id >= d->own->keys || !blocks || larder__disk_lost(d) ||
+        larder__disk_resting(&d->no_writes_until)) {
         refuse(d);
         return;
     }
@@ -308,6 +309,8 @@ static void do_batch(larder__disk *d, item *first) {
     int rc = larder__disk_lock_take(f, DISK_WRITING, true, LOCK_SECONDS);
     if (rc == 0) {
         rc = give_out(d, first);
+        if (rc == 0)
+            rc = larder__disk_whole(f); /* else blocks that look free may be another's */
         if (rc == 0) {
             write_and_enter(d, first);
             give_back(d, first);
@@ -316,8 +319,9 @@ static void do_batch(larder__disk *d, item *first) {
     }
     if (rc < 0) {
         atomic_store(&f->lost, true);
-        larder__disk_rest(d, &d->no_writes_until, "nothing is written for %d s: %s",
-                          LARDER__DISK_REST, larder_errmsg());
+        if (!larder__disk_lost(d))
+            larder__disk_rest(d, &d->no_writes_until, "nothing is written for %d s: %s",
+                              LARDER__DISK_REST, larder_errmsg());
     }
 }
 

@@ -230,6 +230,8 @@ static bool move_here(larder__disk_folder *f, larder__disk_index *x, uint64_t ke
     uint64_t place = larder__disk_take(f, blocks);
     if (place == LARDER__DISK_NOWHERE && !larder__disk_is_spare(f, word))
         place = larder__disk_take_spare(f, blocks);
+    if (larder__disk_gone(f))
+        return false; /* the place may be another's */
     if (place == LARDER__DISK_NOWHERE) {
         larder__disk_drop(f, x, key, word);
         return true;
@@ -263,6 +265,9 @@ int larder__disk_shorten(larder__disk_folder *f, uint64_t limit) {
     h->too_long = UINT64_MAX;
     larder__disk_each(f, move_here, &m);
     larder__free(m.piece);
+    int rc = larder__disk_whole(f);
+    if (rc < 0)
+        return rc;
     if (larder__disk_io_now()->resize(f->data_file, (off_t)(limit * LARDER__DISK_BLOCK)) != 0)
         return larder__fail_errno(f->path, "the file data cannot be made shorter");
     return 0;
@@ -273,6 +278,8 @@ void larder__disk_punch(larder__disk_folder *f) {
     for (uint64_t at = 0; at < limit;) {
         at = larder__space_next_free(f->space, at, limit);
         uint64_t end = larder__space_next_taken(f->space, at, limit);
+        if (larder__disk_gone(f))
+            return; /* what looks free may be another's */
         if (end > at)
             larder__disk_io_now()->punch(f->data_file, (off_t)(at * LARDER__DISK_BLOCK),
                                          (off_t)((end - at) * LARDER__DISK_BLOCK));

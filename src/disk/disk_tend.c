@@ -171,6 +171,8 @@ int larder__disk_check(const char *folder, uint64_t *sound, uint64_t *damaged,
         rc = LARDER_E_NOMEM;
     for (size_t i = 0; rc == 0 && i < f->index_count; i++)
         rc = check_index(f, f->indices[i], &c);
+    if (rc == 0)
+        rc = larder__disk_whole(f);
     larder__disk_pool_unref(&c.pool);
     larder__disk_folder_close(&f);
     return rc;
@@ -218,6 +220,7 @@ int larder__disk_trim(const char *folder, uint64_t budget, uint64_t *freed) {
         larder__disk_given(f);
         uint64_t after = bytes_of(folder);
         *freed = before > after ? before - after : 0;
+        rc = larder__disk_whole(f);
     }
     larder__disk_folder_close(&f);
     return rc;

@@ -139,7 +139,9 @@ static int read_shard(void *arg, void *out, size_t n, uint64_t at) {
 
 static int describe(void *st, larder_dataset *out) {
     tar *t = st;
-    *out = larder__tar_index_about(&t->index);
+    int rc = larder__tar_index_about(&t->index, out);
+    if (rc < 0)
+        return larder__fail_in(rc, "%s", label_of(t, 0));
     larder__content c;
     uint64_t all = 0;
     for (uint64_t i = 0; i < t->paths.count; i++)
@@ -155,13 +157,14 @@ static int describe(void *st, larder_dataset *out) {
 }
 
 static int stat_one(void *st, uint64_t id, larder_sample *out) {
-    larder__tar_sample s = larder__tar_index_sample(&((const tar *)st)->index, id);
+    larder__tar_sample s;
+    int rc = larder__tar_index_sample(&((const tar *)st)->index, id, &s);
     *out = (larder_sample){.bytes = s.bytes, .label = s.label};
-    return 0;
+    return rc < 0 ? larder__fail_in(rc, "%s", label_of(st, s.shard)) : 0;
 }
 
 static uint32_t shard_of(const tar *t, uint64_t id) {
-    return (uint32_t)larder__tar_index_sample(&t->index, id).shard;
+    return (uint32_t)larder__tar_index_shard(&t->index, id);
 }
 
 static int file(void *st, uint64_t id, uint64_t *out) {
@@ -172,7 +175,7 @@ static int file(void *st, uint64_t id, uint64_t *out) {
 static int name(void *st, uint64_t id, char *out, size_t cap) {
     const tar *t = st;
     char member[LARDER__TAR_NAME];
-    uint64_t shard = larder__tar_index_sample(&t->index, id).shard;
+    uint64_t shard = shard_of(t, id);
     larder__tar_index_name(&t->index, id, member);
     snprintf(out, cap, "%s:%s", larder__name_in(larder__names_get(&t->paths, shard)), member);
     return 0;
@@ -211,10 +214,10 @@ static void let_go(tar *t, held *h, const uint64_t *ids, size_t end, larder_read
     h->fd = -1;
 }
 
-static void sort_parts(size_t *order, const larder__tar_part **parts, size_t n) {
+static void sort_parts(size_t *order, const larder__tar_part *parts, size_t n) {
     for (size_t i = 0; i < n; i++) {
         size_t k = i;
-        for (; k > 0 && parts[order[k - 1]]->block > parts[i]->block; k--)
+        for (; k > 0 && parts[order[k - 1]].block > parts[i].block; k--)
             order[k] = order[k - 1];
         order[k] = i;
     }
@@ -222,7 +225,7 @@ static void sort_parts(size_t *order, const larder__tar_part **parts, size_t n) 
 
 /* Its fields' bytes go where its parcel has them, in the order in which they lie there. */
 static bool lay_fields(tar *t, const held *h, uint64_t id, larder__chain *run, larder_buf **out) {
-    const larder__tar_part *parts[LARDER__TAR_WANTED];
+    larder__tar_part parts[LARDER__TAR_WANTED];
     larder__field fields[LARDER__TAR_WANTED];
     size_t order[LARDER__TAR_WANTED], n;
     if (larder__tar_index_parts(&t->index, id, fields, parts, &n) < 0 ||
@@ -230,8 +233,8 @@ static bool lay_fields(tar *t, const held *h, uint64_t id, larder__chain *run, l
         return false;
     sort_parts(order, parts, n);
     for (size_t i = 0; i < n; i++)
-        if (!larder__chain_add(run, h->fd, (uint64_t)parts[order[i]]->block * LARDER__TAR_BLOCK,
-                               (void *)(uintptr_t)fields[order[i]].data, parts[order[i]]->bytes))
+        if (!larder__chain_add(run, h->fd, (uint64_t)parts[order[i]].block * LARDER__TAR_BLOCK,
+                               (void *)(uintptr_t)fields[order[i]].data, parts[order[i]].bytes))
             return false;
     return true;
 }
@@ -243,8 +246,8 @@ typedef struct laying {
 
 static bool lay(void *arg, uint64_t id, larder__chain *run, larder_buf **out) {
     const laying *l = arg;
-    larder__tar_sample s = larder__tar_index_sample(&l->t->index, id);
-    if (s.shard != l->h->shard)
+    larder__tar_sample s;
+    if (larder__tar_index_sample(&l->t->index, id, &s) < 0 || s.shard != l->h->shard)
         return false;
     if (l->t->index.wanted_count)
         return lay_fields(l->t, l->h, id, run, out);
@@ -253,17 +256,17 @@ static bool lay(void *arg, uint64_t id, larder__chain *run, larder_buf **out) {
 }
 
 static int read_fields(tar *t, const held *h, uint64_t id, larder_buf **out) {
-    const larder__tar_part *parts[LARDER__TAR_WANTED];
+    larder__tar_part parts[LARDER__TAR_WANTED];
     larder__field fields[LARDER__TAR_WANTED];
     size_t n;
     int rc = larder__tar_index_parts(&t->index, id, fields, parts, &n);
     if (rc < 0 || (rc = larder__parcel_make(out, fields, n)) < 0)
-        return rc;
+        return rc == LARDER_E_IO ? larder__fail_in(rc, "%s", label_of(t, h->shard)) : rc;
     rc = h->fd < 0 ? h->fd : 0;
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = larder__pread_full(h->fd, larder__names_get(&t->paths, h->shard),
-                                (void *)(uintptr_t)fields[i].data, parts[i]->bytes,
-                                (uint64_t)parts[i]->block * LARDER__TAR_BLOCK);
+                                (void *)(uintptr_t)fields[i].data, parts[i].bytes,
+                                (uint64_t)parts[i].block * LARDER__TAR_BLOCK);
     if (rc < 0)
         larder_buf_unref(out);
     return rc < 0 ? blame(t, id, rc) : 0;
@@ -272,13 +275,16 @@ static int read_fields(tar *t, const held *h, uint64_t id, larder_buf **out) {
 static int read_one(tar *t, const held *h, uint64_t id, larder_buf **out) {
     if (t->index.wanted_count)
         return read_fields(t, h, id, out);
-    larder__tar_sample s = larder__tar_index_sample(&t->index, id);
+    larder__tar_sample s;
+    int rc = larder__tar_index_sample(&t->index, id, &s);
+    if (rc < 0)
+        return larder__fail_in(rc, "%s", label_of(t, s.shard));
     *out = larder_buf_new(s.bytes);
     if (!*out)
         return LARDER_E_NOMEM;
-    int rc = h->fd < 0 ? h->fd
-                       : larder__pread_full(h->fd, larder__names_get(&t->paths, h->shard),
-                                            larder_buf_data(*out), s.bytes, s.offset);
+    rc = h->fd < 0 ? h->fd
+                   : larder__pread_full(h->fd, larder__names_get(&t->paths, h->shard),
+                                        larder_buf_data(*out), s.bytes, s.offset);
     if (rc == 0)
         return 0;
     larder_buf_unref(out);

@@ -46,6 +46,15 @@ void larder__tar_index_free(larder__tar_index *x) {
 
 /* ---- one key --------------------------------------------------------------------------------- */
 
+/* Asked after what was read of a block, before it is believed. */
+static int check_kept(const larder__tar_shard *s) {
+    return larder__keep_lost(&s->block.kept)
+               ? larder__fail(LARDER_E_IO,
+                              "its index in the cache folder cannot be read any more (that disk "
+                              "fails, or somebody made the file shorter); begin again")
+               : 0;
+}
+
 typedef struct members { /* of a key */
     const larder__tar_part *from, *to;
 } members;
@@ -243,6 +252,8 @@ int larder__tar_index_choose(larder__tar_index *x, const char *const *names, siz
     for (uint64_t i = 0; rc == 0 && i < x->shard_count; i++) {
         uint32_t count;
         rc = choose_shard(x, &x->shards[i], plain, unused, &count);
+        if (check_kept(&x->shards[i]) < 0)
+            rc = LARDER_E_IO;
         if (rc < 0)
             return larder__fail_in(rc, "%s", label(arg, i));
         x->firsts[i + 1] = x->firsts[i] + count;
@@ -266,14 +277,19 @@ static const larder__tar_shard *find(const larder__tar_index *x, uint64_t id, ui
     return &x->shards[i];
 }
 
-larder__tar_sample larder__tar_index_sample(const larder__tar_index *x, uint64_t id) {
+uint64_t larder__tar_index_shard(const larder__tar_index *x, uint64_t id) {
+    return larder__range_of(x->firsts, x->shard_count, id);
+}
+
+int larder__tar_index_sample(const larder__tar_index *x, uint64_t id, larder__tar_sample *out) {
     uint32_t key;
     const larder__tar_shard *s = find(x, id, &key);
     chosen c = choose_key(x, s, key);
-    return (larder__tar_sample){.shard = (uint64_t)(s - x->shards),
+    *out = (larder__tar_sample){.shard = (uint64_t)(s - x->shards),
                                 .offset = c.offset,
                                 .bytes = c.bytes,
                                 .label = s->block.labels[key]};
+    return check_kept(s);
 }
 
 void larder__tar_index_name(const larder__tar_index *x, uint64_t id, char out[LARDER__TAR_NAME]) {
@@ -288,19 +304,22 @@ const char *larder__tar_index_field(const larder__tar_index *x, size_t i) {
 }
 
 int larder__tar_index_parts(const larder__tar_index *x, uint64_t id, larder__field *fields,
-                            const larder__tar_part **parts, size_t *n) {
+                            larder__tar_part *copies, size_t *n) {
     uint32_t key;
     const larder__tar_shard *s = find(x, id, &key);
+    const larder__tar_part *parts[LARDER__TAR_WANTED];
     char name[LARDER__TAR_NAME];
     size_t found = find_parts(x, s, members_of(s, key), parts);
     for (size_t w = 0; found < x->wanted_count && w < x->wanted_count; w++)
-        if (!parts[w] && !x->optional[w]) {
+        if (!parts[w] && !x->optional[w] && !larder__keep_lost(&s->block.kept)) {
             larder__tar_index_name(x, id, name);
             return larder__fail(LARDER_E_NOTFOUND, "%.120s has no member \"%.60s\"", name,
                                 x->wanted[w]);
         }
     *n = name_fields(x, parts, fields);
-    return 0;
+    for (size_t i = 0; i < *n; i++)
+        copies[i] = *parts[i];
+    return check_kept(s);
 }
 
 /* ---- what they are together ------------------------------------------------------------------ */
@@ -353,7 +372,8 @@ static void hash_names(const larder__tar_index *x, uint64_t shard, const summary
     }
 }
 
-larder_dataset larder__tar_index_about(const larder__tar_index *x) {
+int larder__tar_index_about(const larder__tar_index *x, larder_dataset *out) {
+    int rc = 0;
     summary sum = {.about = {.count = larder__tar_index_count(x), .parcels = x->wanted_count > 0},
                    .highest = -1};
     larder__hashing names;
@@ -367,5 +387,8 @@ larder_dataset larder__tar_index_about(const larder__tar_index *x) {
         hash_names(x, i, &sum, &names);
     sum.about.fingerprint = larder__hashing_end(&names);
     sum.about.classes = (uint32_t)sum.highest + 1; /* 0 when there are no labels */
-    return sum.about;
+    *out = sum.about;
+    for (uint64_t i = 0; rc == 0 && i < x->shard_count; i++)
+        rc = check_kept(&x->shards[i]);
+    return rc;
 }

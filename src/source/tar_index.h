@@ -48,9 +48,11 @@ void larder__tar_index_free(larder__tar_index *);
 
 const char *larder__tar_index_field(const larder__tar_index *, size_t i); /* NULL past the end */
 /* Counts, bytes, classes and the fingerprint, the same wherever the shards lie. */
-larder_dataset larder__tar_index_about(const larder__tar_index *);
+int larder__tar_index_about(const larder__tar_index *, larder_dataset *);
 uint64_t larder__tar_index_count(const larder__tar_index *);
-larder__tar_sample larder__tar_index_sample(const larder__tar_index *, uint64_t id);
+uint64_t larder__tar_index_shard(const larder__tar_index *, uint64_t id);
+/* E_IO here and below: its shard's kept index was mapped and cannot be read any more. */
+int larder__tar_index_sample(const larder__tar_index *, uint64_t id, larder__tar_sample *);
 /* Path of the image's member; with fields: of the first one. */
 enum { LARDER__TAR_NAME = LARDER__TAR_PATH + 64 };
 void larder__tar_index_name(const larder__tar_index *, uint64_t id, char out[LARDER__TAR_NAME]);
@@ -58,6 +60,6 @@ void larder__tar_index_name(const larder__tar_index *, uint64_t id, char out[LAR
 /* With fields: the parts of a sample and the fields they are, without data, n of them; E_NOTFOUND
  * with a sentence for one that lacks what it must have. */
 int larder__tar_index_parts(const larder__tar_index *, uint64_t id, larder__field *,
-                            const larder__tar_part **, size_t *n);
+                            larder__tar_part *, size_t *n);
 
 #endif

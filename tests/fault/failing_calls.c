@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -27,6 +28,7 @@
     X(fstatat)                                                                                     \
     X(close)                                                                                       \
     X(fsync)                                                                                       \
+    X(syncfs)                                                                                      \
     X(ftruncate)                                                                                   \
     X(renameat)                                                                                    \
     X(mkdirat)                                                                                     \
@@ -36,6 +38,8 @@
     X(memfd_create)                                                                                \
     X(eventfd)                                                                                     \
     X(socket)                                                                                      \
+    X(socketpair)                                                                                  \
+    X(posix_spawn)                                                                                 \
     X(pthread_create)                                                                              \
     X(getrandom)                                                                                   \
     X(fopen)                                                                                       \
@@ -130,6 +134,15 @@ static int cut(void) {
         return no ? wrong : rc;                                                                    \
     }
 
+#define WRAP_SYNC(name)                                                                            \
+    int __wrap_##name(int fd);                                                                     \
+    int __wrap_##name(int fd) {                                                                    \
+        if (!fails(CALL_##name) && fd >= 0)                                                        \
+            return 0;                                                                              \
+        errno = EIO;                                                                               \
+        return -1;                                                                                 \
+    }
+
 #define WRAP_OPEN(name, which, params, args, last)                                                 \
     int __real_##name params;                                                                      \
     int __wrap_##name params;                                                                      \
@@ -176,7 +189,9 @@ WRAP(int, fstatat, fstatat, -1, EACCES, (int at, const char *path, struct stat *
      (at, path, out, flags))
 WRAP(int, fstatat64, fstatat, -1, EACCES, (int at, const char *path, struct stat *out, int flags),
      (at, path, out, flags))
-WRAP(int, fsync, fsync, -1, EIO, (int fd), (fd))
+/* A disk has better to do than to keep what a test is about to remove: these only fail or not. */
+WRAP_SYNC(fsync)
+WRAP_SYNC(syncfs)
 WRAP(int, ftruncate, ftruncate, -1, ENOSPC, (int fd, off_t n), (fd, n))
 WRAP(int, ftruncate64, ftruncate, -1, ENOSPC, (int fd, off_t n), (fd, n))
 WRAP(int, renameat, renameat, -1, EACCES, (int a, const char *from, int b, const char *to),
@@ -194,6 +209,12 @@ WRAP(int, memfd_create, memfd_create, -1, EMFILE, (const char *name, unsigned fl
 WRAP(int, eventfd, eventfd, -1, EMFILE, (unsigned begin, int flags), (begin, flags))
 WRAP(int, socket, socket, -1, EMFILE, (int family, int type, int protocol),
      (family, type, protocol))
+WRAP(int, socketpair, socketpair, -1, EMFILE, (int family, int type, int protocol, int ends[2]),
+     (family, type, protocol, ends))
+WRAP(int, posix_spawn, posix_spawn, EAGAIN, EAGAIN,
+     (pid_t * out, const char *path, const posix_spawn_file_actions_t *files,
+      const posix_spawnattr_t *how, char *const argv[], char *const with[]),
+     (out, path, files, how, argv, with))
 WRAP(int, pthread_create, pthread_create, EAGAIN, EAGAIN,
      (pthread_t * out, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
      (out, attr, run, arg))

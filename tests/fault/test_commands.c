@@ -58,12 +58,22 @@ static int call_in_trouble(int argc, char **argv) {
     return code;
 }
 
+/* What a line makes is gone before each run, so that every one does all of it. */
+static const char *anew; /* below the folder; NULL: nothing is */
+static void remove_made(void) {
+    char command[400];
+    snprintf(command, sizeof command, "rm -rf '%s/%s'", root, anew);
+    if (anew)
+        assert_int_equal(system(command), 0);
+}
+
 /* The command's words with blanks between, "@" for the folder. Its exit code; *said: bytes of what
  * it said on standard error. */
 static int run(const char *line, long *said) {
     char text[TEXT], *argv[WORDS + 1];
     size_t used = 0;
     int argc = 0;
+    remove_made();
     for (const char *at = line; *at; at++) {
         if (*at == '@')
             used += (size_t)snprintf(text + used, sizeof text - used, "%s", root);
@@ -146,7 +156,7 @@ static void fail_calls(const char *line) {
 }
 
 /* One by one at first, then further and further apart. */
-static void fail_everywhere(const char *line, unsigned tries) {
+static void fail_allocations(const char *line, unsigned tries) {
     long said;
     bool failed = true;
     uint64_t at = 1;
@@ -165,6 +175,10 @@ static void fail_everywhere(const char *line, unsigned tries) {
             fail_msg("%s: left something half-written when allocation %llu failed", line,
                      (unsigned long long)at);
     }
+}
+
+static void fail_everywhere(const char *line, unsigned tries) {
+    fail_allocations(line, tries);
     fail_calls(line);
 }
 
@@ -324,8 +338,61 @@ static void pictures_and_disks(void **state) {
     }
     must_pass("unpack @/packed @/again.d --quiet");
     fail_everywhere("unpack @/packed @/again.d --quiet", 60);
+    static const char *const fresh[] = {
+        "unpack @/packed @/fresh --quiet",
+        "pack @/data @/fresh --quiet --jobs 1",
+        "pack @/data @/fresh --quiet --jobs 2 --max-side 60 --quality 70",
+    };
+    anew = "fresh";
+    for (size_t i = 0; i < sizeof fresh / sizeof *fresh; i++) {
+        must_pass(fresh[i]);
+        fail_everywhere(fresh[i], 25);
+    }
+    remove_made();
+    anew = NULL;
+    fail_everywhere("train @/data --augment resize:h=8,w=8 --epochs 1 --batch 8 --threads 1 --test "
+                    "none --quiet --cache disk:@/disk?budget=4MiB",
+                    60);
     must_pass("disk trim @/disk --budget 2MiB");
     must_pass("disk rm @/disk");
+}
+
+/* Where the system has no lock for one, it does not open. */
+static void cages(void **state) {
+    (void)state;
+    static const char line[] = "train @/data --augment resize:h=8,w=8 --epochs 1 --batch 8 "
+                               "--threads 1 --test none --quiet --cage on";
+    long said;
+    if (!pictures || run(line, &said) != 0)
+        skip();
+    fail_everywhere(line, 40);
+}
+
+/* It finds no program to ask, and says of everything else what it can. */
+static void doctors(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "doctor --seconds 0 --folder @ --redis redis://127.0.0.1:1",
+        "doctor --seconds 0 --folder @ --redis redis://127.0.0.1:1 --json",
+    };
+    char *path = strdup(getenv("PATH"));
+    assert_non_null(path);
+    setenv("PATH", root, 1);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        must_pass(lines[i]);
+        fail_everywhere(lines[i], 40);
+    }
+    setenv("PATH", path, 1);
+    free(path);
+}
+
+static void completions(void **state) {
+    (void)state;
+    static const char *const lines[] = {"complete bash", "complete zsh", "complete fish"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        must_pass(lines[i]);
+        fail_everywhere(lines[i], 20);
+    }
 }
 
 static void profiles(void **state) {
@@ -344,6 +411,10 @@ static void profiles(void **state) {
     assert_int_equal(mkdir(path, 0700), 0);
     must_pass(disk); /* in one that is there, and stays */
     assert_int_equal(rmdir(path), 0);
+    if (pictures)
+        fail_allocations("profile @/data --augment rrc:size=24|flip --seconds 0.01 --threads 1 "
+                         "--quiet",
+                         40);
 }
 
 /* ---- what makes no sense --------------------------------------------------------------------- */
@@ -601,6 +672,9 @@ int main(void) {
         cmocka_unit_test(trainings),
         cmocka_unit_test(machines),
         cmocka_unit_test(pictures_and_disks),
+        cmocka_unit_test(cages),
+        cmocka_unit_test(doctors),
+        cmocka_unit_test(completions),
         cmocka_unit_test(profiles),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

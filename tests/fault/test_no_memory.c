@@ -43,6 +43,13 @@ static int set_up(void **state) {
     snprintf(path, sizeof path, "%s/pictures", root);
     assert_int_equal(mkdir(path, 0700), 0);
     pictures = kit_pictures(path);
+    if (pictures) {
+        char to[300];
+        larder__pack_result made;
+        snprintf(to, sizeof to, "%s/packed", root);
+        larder__pack_conf pack = kit_pack_conf(path, to);
+        check_ok(larder__pack_run(&pack, &made));
+    }
     snprintf(path, sizeof path, "%s/x.npy", root);
     kit_npy(path, "|u1", "(12, 4, 4, 3)", 12 * 48);
     snprintf(path, sizeof path, "%s/y.npy", root);
@@ -99,7 +106,7 @@ static larder_loader_conf conf_of(const subject *s, char text[2][600]) {
 static void loaders_go_on_or_end(void **unused) {
     (void)unused;
     static const char raw[] = "mem:?n=40&h=8&w=8&c=3&classes=3";
-    static const char files[] = "@/pictures";
+    static const char files[] = "@/pictures", packed[] = "pack:@/packed";
     const subject all[] = {
         {raw, "minio", "30%", NULL, NULL},
         {raw, "rotate:h=0.5,strata=class", "30%", NULL, NULL},
@@ -118,14 +125,23 @@ static void loaders_go_on_or_end(void **unused) {
         {"csv:@/t.csv?target=x", "lru", "50%", NULL, "name"},
         {"mix:1*npy:@/x.npy,3*npy:@/x.npy", "lru", "30%", NULL, NULL},
         {"tar:@/shard.tar", "lru", "30%", KIT_PIXELS, NULL},
+        {"tar:@/shard.tar", "minio", "30%", KIT_PIXELS, "ppm,cls"},
+        {raw, "quiver", "30%", NULL, NULL},
+        {raw, "echo", "30%", NULL, NULL},
+        {raw, "icache:package=1KiB", "30%", NULL, NULL},
+        {raw, "lru", "10%+disk:@/front?budget=1MiB", NULL, NULL},
+        {raw, "seneca", "disk:@/forms?budget=1MiB:50/50/0", KIT_PIXELS, NULL},
+        {raw, "minio:plan=auto", "30%:40/30/30", KIT_PIXELS, NULL},
         {files, "minio", "40%:40/30/30", "rrc:size=8|flip", NULL},
         {files, "minio:shrink=16", "40%", "rrc:size=8|flip", NULL},
+        {packed, "lru", "40%", "rrc:size=8|flip", NULL},
+        {packed, "icache:package=4KiB", "40%", "rrc:size=8|flip", NULL},
         {files, "lru", "40%", "resize:h=8,w=8|jitter:brightness=0.2|randaugment|erase", NULL},
     };
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         char text[2][600];
         larder_loader_conf c = conf_of(&all[k], text);
-        if (all[k].source == files && !pictures)
+        if ((all[k].source == files || all[k].source == packed) && !pictures)
             continue;
         goes_on_or_ends(&c);
     }

@@ -27,10 +27,12 @@ static const char *label(void *arg, uint64_t shard) {
 }
 
 static void look_at(const larder__tar_index *x, uint64_t id, size_t size) {
-    larder__tar_sample s = larder__tar_index_sample(x, id);
-    const larder__tar_part *parts[LARDER__TAR_WANTED];
+    larder__tar_sample s;
+    larder__tar_part parts[LARDER__TAR_WANTED];
     larder__field fields[LARDER__TAR_WANTED];
     size_t n;
+    if (larder__tar_index_sample(x, id, &s) < 0)
+        abort();
     if (!x->wanted_count && (s.offset > size || s.bytes > size - s.offset))
         abort();
     if (x->wanted_count && larder__tar_index_parts(x, id, fields, parts, &n) == 0 &&

@@ -36,10 +36,15 @@ static void choose(larder__tar_block *b, bool fields) {
     larder__tar_index x = {0};
     if (larder__tar_index_open(&x, 1) == 0 && larder__tar_index_add(&x, b) == 0 &&
         larder__tar_index_choose(&x, wanted, fields ? 3 : 0, label, NULL) == 0) {
-        larder_dataset about = larder__tar_index_about(&x);
+        larder_dataset about;
+        larder__tar_sample s;
+        if (larder__tar_index_about(&x, &about) < 0)
+            abort();
         for (uint64_t id = 0; id < about.count; id++) {
             char name[LARDER__TAR_NAME];
-            about.bytes -= larder__tar_index_sample(&x, id).bytes;
+            if (larder__tar_index_sample(&x, id, &s) < 0)
+                abort();
+            about.bytes -= s.bytes;
             larder__tar_index_name(&x, id, name);
         }
         if (about.bytes != 0)

@@ -2,11 +2,14 @@
  * was made, bad and tiny data sets, stopping. No time is asserted. */
 #include "check.h"
 
+#include "base/mem.h"
 #include "plan/rates.h"
+#include "profile/bench_machine.h"
 #include "profile/profile.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,11 +144,53 @@ static void test_json_is_flat(void **st) {
     free(text);
 }
 
+static void says(int rc, int code, const char *words) {
+    if (rc != code || !strstr(larder_errmsg(), words))
+        fail_msg("%d, \"%s\"; expected %d, \"%s\"", rc, larder_errmsg(), code, words);
+}
+
+/* What `larder doctor` measures, where there is no disk or no memory for it. */
+static void test_machine_in_trouble(void **st) {
+    (void)st;
+    char folder[256], path[4200], far[4300];
+    larder__disk_bench disk;
+    double rate;
+    check_folder(folder);
+    snprintf(path, sizeof path, "%s/none", folder);
+    says(larder__bench_disk(path, 0, &disk), LARDER_E_NOTFOUND, "it cannot be looked at");
+    says(larder__bench_disk("/proc", 0, &disk), LARDER_E_FULL, "/proc: there is no room");
+    memset(path, '/',
+           sizeof path - 1); /* one that the system finds, and with a name behind no more */
+    path[4090] = 0;
+    snprintf(far, sizeof far, "%s%s", folder, path + strlen(folder));
+    says(larder__bench_disk(far, 0, &disk), LARDER_E_ARGS, "the name is too long");
+    larder__mem_fail_at(1, 0);
+    says(larder__bench_disk(folder, 0, &disk), LARDER_E_NOMEM, "out of memory");
+    check_folder_remove(folder);
+    int (*const all[])(double, double *) = {larder__bench_decode, larder__bench_copy};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        bool failed = true;
+        for (uint64_t n = 1; failed; n++) {
+            larder__mem_fail_at(n, 0);
+            int rc = all[i](0, &rate);
+            failed = larder__mem_failed();
+            larder__mem_fail_at(0, 0);
+            assert_true(rc == 0 || (failed && rc == LARDER_E_NOMEM) || rc == LARDER_E_UNSUPPORTED);
+            failed = failed && rc != LARDER_E_UNSUPPORTED;
+        }
+        assert_true(rate > 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_raw_pixels), cmocka_unit_test(test_slow_storage_is_seen),
-        cmocka_unit_test(test_tiny),       cmocka_unit_test(test_bad_samples),
-        cmocka_unit_test(test_cancel),     cmocka_unit_test(test_json_is_flat),
+        cmocka_unit_test(test_raw_pixels),
+        cmocka_unit_test(test_slow_storage_is_seen),
+        cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_bad_samples),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_json_is_flat),
+        cmocka_unit_test(test_machine_in_trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

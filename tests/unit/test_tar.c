@@ -348,6 +348,64 @@ static void test_damaged_index(void **state) {
     assert_int_equal(st.st_size, 0); /* off touches nothing */
 }
 
+/* Of many samples, so that the index has several pages. */
+static void make_many(const place *p, const char *name) {
+    FILE *f = begin(p, name);
+    for (int i = 0; i < 1000; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "sample-%d", i);
+        tar_put_sample(f, key, "content", 7, "5");
+    }
+    tar_put_end(f);
+    fclose(f);
+}
+
+static void says_lost(const char *why) {
+    if (!strstr(why, "a.tar") || !strstr(why, "its index in the cache folder cannot be read"))
+        fail_msg("%s", why);
+}
+
+/* Its kept index is made shorter, or its disk fails, while it is mapped: samples that it has no
+ * place of any more are failures by name, in either way of reading, and never other bytes. */
+static void cut_while_open(const place *p, size_t fields) {
+    static const char *const names[] = {"jpg", "cls"};
+    char path[700], uri[400];
+    larder__data *d;
+    larder_read out[3];
+    larder_sample s;
+    uint64_t ids[3] = {999, 0, 500};
+    snprintf(uri, sizeof uri, "tar:%s/a.tar", p->root);
+    check_ok(larder__data_open_fields(&d, uri, names, fields));
+    check_ok(larder__data_read(d, ids, 3, out));
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(out[i].code, 0);
+        larder_buf_unref(&out[i].buf);
+    }
+    kept_path(p, path);
+    assert_int_equal(truncate(path, 0), 0);
+    check_ok(larder__data_read(d, ids, 3, out));
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(out[i].code, LARDER_E_IO);
+        says_lost(out[i].why);
+    }
+    assert_int_equal(larder__data_stat(d, 0, &s), LARDER_E_IO);
+    says_lost(larder_errmsg());
+    check_ok(larder__data_name(d, 999, path, sizeof path)); /* as far as it is known */
+    larder__data_close(&d);
+    check_ok(open_tar(p, "a.tar", &d)); /* and the next one makes it again */
+    check_ok(larder__data_read(d, ids, 1, out));
+    assert_int_equal(out[0].code, 0);
+    larder_buf_unref(&out[0].buf);
+    larder__data_close(&d);
+}
+
+static void test_index_cut_while_open(void **state) {
+    const place *p = *state;
+    make_many(p, "a.tar");
+    cut_while_open(p, 0);
+    cut_while_open(p, 2);
+}
+
 static void test_no_cache_folder(void **state) {
     const place *p = *state;
     larder__data *d;
@@ -470,11 +528,17 @@ static void test_real_photographs(void **state) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_samples),          TEST(test_long_names_and_odd_sizes),
-        TEST(test_wrong_labels),     TEST(test_cut_anywhere),
-        TEST(test_wrong_headers),    TEST(test_index_follows_the_shard),
-        TEST(test_damaged_index),    TEST(test_no_cache_folder),
-        TEST(test_shard_changes),    TEST(test_more_shards_than_stay_open),
+        TEST(test_samples),
+        TEST(test_long_names_and_odd_sizes),
+        TEST(test_wrong_labels),
+        TEST(test_cut_anywhere),
+        TEST(test_wrong_headers),
+        TEST(test_index_follows_the_shard),
+        TEST(test_damaged_index),
+        TEST(test_index_cut_while_open),
+        TEST(test_no_cache_folder),
+        TEST(test_shard_changes),
+        TEST(test_more_shards_than_stay_open),
         TEST(test_real_photographs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

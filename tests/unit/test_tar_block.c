@@ -223,6 +223,7 @@ static void test_mapped(void **state) {
     assert_false(b.kept.mapped);
     larder__tar_block_keep(&b, "name", shard, &stamp);
     assert_true(b.kept.mapped); /* and no copy is left in memory */
+    assert_false(larder__keep_lost(&b.kept));
     expect(&b, uneven, MEMBERS);
     assert_int_equal(chmod(path, 0666), 0); /* now anybody could have written it */
     assert_false(larder__tar_block_load(&again, "name", shard, &stamp));

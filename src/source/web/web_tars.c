@@ -136,15 +136,22 @@ static int index_all(larder__web_data *d, larder__tar_block *blocks) {
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+static const char *shard_label(void *arg, uint64_t shard) {
+    static _Thread_local char label[LARDER__KEY_MAX];
+    label_of(arg, shard, label, sizeof label);
+    return label;
+}
+
 static int stat_one(larder__web_data *d, uint64_t id, larder_sample *out) {
-    larder__tar_sample s = larder__tar_index_sample(&d->index, id);
+    larder__tar_sample s;
+    int rc = larder__tar_index_sample(&d->index, id, &s);
     *out = (larder_sample){.bytes = s.bytes, .label = s.label};
-    return 0;
+    return rc < 0 ? larder__fail_in(rc, "%s", shard_label(d, s.shard)) : 0;
 }
 
 static int name(larder__web_data *d, uint64_t id, char *out, size_t cap) {
     char member[LARDER__TAR_NAME];
-    uint64_t shard = larder__tar_index_sample(&d->index, id).shard;
+    uint64_t shard = larder__tar_index_shard(&d->index, id);
     larder__tar_index_name(&d->index, id, member);
     snprintf(out, cap, "%s:%s", larder__name_in(larder__names_get(&d->objects.names, shard)),
              member);
@@ -153,16 +160,16 @@ static int name(larder__web_data *d, uint64_t id, char *out, size_t cap) {
 
 static int plan_fields(larder__web_data *d, uint64_t id, larder__web_wants *wants, size_t sample,
                        larder_buf **out) {
-    const larder__tar_part *parts[LARDER__TAR_WANTED];
+    larder__tar_part parts[LARDER__TAR_WANTED];
     larder__field fields[LARDER__TAR_WANTED];
     size_t n;
     int rc = larder__tar_index_parts(&d->index, id, fields, parts, &n);
     if (rc == 0)
         rc = larder__parcel_make(out, fields, n);
-    uint64_t shard = larder__tar_index_sample(&d->index, id).shard;
+    uint64_t shard = larder__tar_index_shard(&d->index, id);
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        larder__web_want want = {shard, (uint64_t)parts[i]->block * LARDER__TAR_BLOCK,
-                                 parts[i]->bytes, (void *)(uintptr_t)fields[i].data, sample};
+        larder__web_want want = {shard, (uint64_t)parts[i].block * LARDER__TAR_BLOCK,
+                                 parts[i].bytes, (void *)(uintptr_t)fields[i].data, sample};
         if (want.n)
             rc = larder__web_wants_add(wants, &want);
     }
@@ -174,7 +181,10 @@ static int plan(larder__web_data *d, void **hand, uint64_t id, const larder_rect
     (void)hand, (void)rect;
     if (d->index.wanted_count)
         return plan_fields(d, id, wants, sample, out);
-    larder__tar_sample s = larder__tar_index_sample(&d->index, id);
+    larder__tar_sample s;
+    int rc = larder__tar_index_sample(&d->index, id, &s);
+    if (rc < 0)
+        return larder__fail_in(rc, "%s", shard_label(d, s.shard));
     *out = larder_buf_new(s.bytes);
     if (!*out)
         return LARDER_E_NOMEM;
@@ -182,16 +192,10 @@ static int plan(larder__web_data *d, void **hand, uint64_t id, const larder_rect
     return s.bytes ? larder__web_wants_add(wants, &want) : 0;
 }
 
-static const char *shard_label(void *arg, uint64_t shard) {
-    static _Thread_local char label[LARDER__KEY_MAX];
-    label_of(arg, shard, label, sizeof label);
-    return label;
-}
-
 static int choose(larder__web_data *d, const char *const *names, size_t n) {
     int rc = larder__tar_index_choose(&d->index, names, n, shard_label, d);
     if (rc == 0) {
-        d->about = larder__tar_index_about(&d->index);
+        rc = larder__tar_index_about(&d->index, &d->about);
         d->found = d->index.found;
     }
     return rc == 0 && d->about.count == 0
@@ -204,7 +208,7 @@ static const char *field(larder__web_data *d, size_t i) {
 }
 
 static int file(larder__web_data *d, uint64_t id, uint64_t *out) {
-    *out = larder__tar_index_sample(&d->index, id).shard;
+    *out = larder__tar_index_shard(&d->index, id);
     return 0;
 }
 
