@@ -375,7 +375,8 @@ static void doctors(void **state) {
         "doctor --seconds 0 --folder @ --redis redis://127.0.0.1:1",
         "doctor --seconds 0 --folder @ --redis redis://127.0.0.1:1 --json",
     };
-    char *path = strdup(getenv("PATH"));
+    const char *usual = getenv("PATH");
+    char *path = strdup(usual ? usual : "");
     assert_non_null(path);
     setenv("PATH", root, 1);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
