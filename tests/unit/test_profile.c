@@ -169,16 +169,18 @@ static void test_machine_in_trouble(void **st) {
     check_folder_remove(folder);
     int (*const all[])(double, double *) = {larder__bench_decode, larder__bench_copy};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        bool failed = true;
+        bool failed = true, built = true; /* without JPEG there is nothing to decode */
+        rate = 0;
         for (uint64_t n = 1; failed; n++) {
             larder__mem_fail_at(n, 0);
             int rc = all[i](0, &rate);
             failed = larder__mem_failed();
             larder__mem_fail_at(0, 0);
             assert_true(rc == 0 || (failed && rc == LARDER_E_NOMEM) || rc == LARDER_E_UNSUPPORTED);
-            failed = failed && rc != LARDER_E_UNSUPPORTED;
+            built = rc != LARDER_E_UNSUPPORTED;
+            failed = failed && built;
         }
-        assert_true(rate > 0);
+        assert_true(rate > 0 || !built);
     }
 }
 
