@@ -52,7 +52,6 @@ typedef struct larder__place {
     size_t begun_there, open_there; /* of them: from which row to which nobody is at it; */
     size_t undecoded;               /* how many are not made */
     size_t made_there;              /* by the device */
-    bool device_last;               /* it was done after the cores */
     struct larder__place *behind;   /* sent to the device after this one */
     larder_buf **bytes;             /* of each row, one reference, from reading to preparing */
     larder_batch batch;             /* what the user sees; points at the arrays below */

@@ -382,8 +382,9 @@ static double rests_at(double processors, double wanted, double a_core, double t
     double last[64];
     for (int i = 0; i < 4000; i++) {
         double here = wanted * (1 - c.share) / a_core, most = here / processors;
-        c.device_last = wanted * c.share / there > most;
-        most = c.device_last ? wanted * c.share / there : most;
+        double device = wanted * c.share / there;
+        most = device > most ? device : most;
+        c.device_busy = 0.8 * c.device_busy + 0.2 * (device < 1 ? device : 1);
         c.waited = most > 1 ? 1 - 1 / most : 0;
         c.ready = most < 1;
         c.busy = 0.8 * c.busy + 0.2 * here;
@@ -408,7 +409,7 @@ static void who_decodes(void **state) {
     assert_true(slow > 0.02 && slow < 0.2);
     larder__freight_case waits = {.share = 0.5, .waited = 0.1, .processors = 64};
     assert_true(larder__freight_next_share(&waits) > 0.5);
-    waits.device_last = true;
+    waits.device_busy = 1;
     assert_true(larder__freight_next_share(&waits) < 0.5);
 }
 

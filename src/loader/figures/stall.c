@@ -57,9 +57,9 @@ void larder__seat_share(double share) {
         atomic_store_explicit(&mine->decode_share, (uint32_t)(most * 65536), memory_order_relaxed);
 }
 
-double larder__stall_preparing(const larder_loader *l) {
+double larder__stall_preparing(const larder_loader *l, uint32_t from, uint32_t to) {
     uint64_t sum = 0, now = now_ns();
-    for (uint32_t i = 0; i < l->conf.threads; i++) {
+    for (uint32_t i = from; i < to; i++) {
         const larder__seat *s = &l->seats[i];
         uint64_t since = get(&s->since), here = since && now > since ? now - since : 0;
         bool at_it = atomic_load_explicit(&s->at, memory_order_relaxed) == LARDER__AT_PREPARE;

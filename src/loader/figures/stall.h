@@ -53,8 +53,8 @@ void larder__stall_begin(struct larder_loader *, double now);
 /* Before anything changes that says who holds training up. */
 void larder__stall_note(struct larder_loader *);
 void larder__stall_end(struct larder_loader *, double now);
-/* Seconds that the cores' threads have prepared rows for so far. */
-double larder__stall_preparing(const struct larder_loader *);
+/* Seconds that the threads in these seats have prepared rows for so far. */
+double larder__stall_preparing(const struct larder_loader *, uint32_t from, uint32_t to);
 
 /* Which part is the bottleneck, and a sentence with what would help. */
 typedef struct larder__verdict_case { /* what the sentence may advise on */

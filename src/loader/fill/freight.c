@@ -186,7 +186,7 @@ double larder__freight_next_share(const larder__freight_case *c) {
     const double much = 0.02, up = 1.0 / 32, down = 1.0 / 128;
     double room = c->processors > KEPT ? c->processors - KEPT : 0, share = c->share;
     if (c->waited > much)
-        share += c->device_last ? -up : up;
+        share += c->device_busy > 0.9 ? -up : up;
     else if (c->busy > room)
         share += up;
     else if (c->ready && c->busy < room - (room < 2 ? room / 2 : 1))
@@ -202,17 +202,25 @@ static bool all_ready(const larder_loader *l) {
     return true;
 }
 
-static void steer(larder_loader *l, const larder__place *p) {
+/* Threads that were at it since they were last looked at, smoothed. */
+static double smoothed(double was, double *spent, double now_spent, double seconds) {
+    double here = seconds > 0 ? (now_spent - *spent) / seconds : was;
+    *spent = now_spent;
+    return 0.8 * was + 0.2 * here;
+}
+
+static void steer(larder_loader *l) {
     larder__freight *d = l->device;
+    uint32_t cores = l->conf.threads;
     double all = l->waited + l->stepped, for_decoding = l->waited - l->starved;
-    double now = larder__now(), spent = larder__stall_preparing(l);
-    if (d->looked > 0 && now > d->looked)
-        d->busy = 0.8 * d->busy + 0.2 * (spent - d->spent) / (now - d->looked);
+    double now = larder__now(), since = d->looked > 0 ? now - d->looked : 0;
+    d->busy = smoothed(d->busy, &d->spent, larder__stall_preparing(l, 0, cores), since);
+    d->there = smoothed(d->there, &d->spent_there,
+                        larder__stall_preparing(l, cores, cores + LARDER__FREIGHT_THREADS), since);
     d->looked = now;
-    d->spent = spent;
     larder__freight_case c = {.share = d->share,
                               .waited = all > 0 ? for_decoding / all : 0,
-                              .device_last = p->device_last,
+                              .device_busy = d->there,
                               .ready = all_ready(l),
                               .busy = d->busy,
                               .processors = d->processors};
@@ -226,7 +234,7 @@ void larder__freight_handed(larder_loader *l, const larder__place *p) {
     if (!d || d->decode == LARDER__DECODE_HERE || d->lost || p->plan.n == 0)
         return;
     if (d->decode == LARDER__DECODE_AUTO)
-        steer(l, p);
+        steer(l);
     double seen = (double)p->made_there / (double)p->plan.n;
     d->seen = d->handed ? 0.95 * d->seen + 0.05 * seen : seen;
     d->handed = true;

@@ -47,9 +47,11 @@ struct larder__freight {
     double share; /* of the rows that are offered to it, */
     double seen;  /* and that it made, smoothed */
     double processors;
-    double looked, spent, busy; /* when threads were looked at; what they had prepared for by then,
-                                   in seconds; how many do, smoothed */
-    bool handed;                /* `seen` is of something */
+    double looked; /* when threads were looked at; */
+    double spent,
+        spent_there;    /* seconds that cores and the device's thread had been at it by then, */
+    double busy, there; /* and how many are, smoothed */
+    bool handed;        /* `seen` is of something */
 };
 
 struct larder__twin {
@@ -82,14 +84,14 @@ void larder__order_drop(larder__order *);
 /* How many rows are offered to the device, with auto. It takes a few hundredths from training, so
  * it gets no more than that training waits for no decoding and two processors are left alone: one
  * for the thread that trains, one for the device's. Cores that are all busy cost training more.
- * Where training waits for the device itself, it gets less. */
+ * Where training waits and the device is at it all the time, it gets less. */
 typedef struct larder__freight_case {
     double share;
     double waited; /* share of its time that training waited before this batch, not for storage */
-    bool device_last;  /* the cores had done their part of it before the device had */
-    bool ready;        /* all batches are that may be */
-    double busy;       /* threads that prepare rows, on average */
-    double processors; /* that this process may use */
+    double device_busy; /* share of its time that the device's thread has it decode */
+    bool ready;         /* all batches are that may be */
+    double busy;        /* threads that prepare rows, on average */
+    double processors;  /* that this process may use */
 } larder__freight_case;
 double larder__freight_next_share(const larder__freight_case *);
 

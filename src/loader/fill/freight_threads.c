@@ -206,10 +206,8 @@ static size_t orders_of(const piece *p) {
 static void made_all(larder_loader *l, larder__scratch *scratch, const piece *p) {
     /* Where the device was to do it, the job ends before the first batch that it did not make. */
     bool over = l->device->lost && l->device->decode == LARDER__DECODE_THERE;
-    if ((p->place->undecoded -= p->to - p->from) > 0 || over)
-        return;
-    p->place->device_last = p->place->unprepared == 1;
-    larder__place_prepared(l, scratch, p->place, 1);
+    if ((p->place->undecoded -= p->to - p->from) == 0 && !over)
+        larder__place_prepared(l, scratch, p->place, 1);
 }
 
 /* With the lock held, which is given up meanwhile. */
@@ -313,10 +311,6 @@ int larder__freight_start(larder_loader *l) {
     int err = pthread_create(&d->decoder.thread, NULL, decoder_run, &d->decoder);
     d->running = err == 0;
     return err ? larder__fail(LARDER_E_NOMEM, "cannot start a thread: %s", strerror(err)) : 0;
-}
-
-uint32_t larder__freight_threads(const larder_loader *l) {
-    return l->device ? __atomic_load_n(&l->device->running, __ATOMIC_RELAXED) : 0;
 }
 
 double larder__freight_share(const larder_loader *l) {

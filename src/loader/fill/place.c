@@ -63,7 +63,6 @@ void larder__place_begin(larder_loader *l, larder__place *p) {
     p->next_row = p->pieces_read = p->pieces_awaited = 0;
     p->device_rows = p->unsent = p->orders ? larder__freight_rows(l, p->plan.n) : 0;
     p->made_there = 0;
-    p->device_last = false;
     p->unprepared = p->plan.n + (p->device_rows > 0);
     memset(p->kind, LARDER_HIT, p->plan.n);
     p->rows = p->plan.n + p->plan.fetched;
