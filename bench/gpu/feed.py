@@ -20,8 +20,8 @@ A line has
 of: network (resnet50, vit_b_16, or none: batches are only made), loader (larder, dataloader, torchvision, which is
 nvJPEG and v2 transforms on the GPU, webdataset, streaming, ffcv), decode (of larder: cpu, gpu, auto), data (folder,
 tar, pack, shrunk), store (warm: in the page cache; cold: not, first epoch alone; slow: larder's throttle of --slow
-around it, without and with a cache of half) and cores. Networks train under bf16 autocast, ResNet-50 in channels-last
-memory, by a fused optimizer.
+around it, without and with a cache of half), cores, and first (training is in a stream of high priority). Networks
+train under bf16 autocast, ResNet-50 in channels-last memory, by a fused optimizer.
 """
 import argparse
 import json
@@ -42,7 +42,7 @@ from feeders import FEEDERS, drop_pages  # noqa: E402
 from run_lines import add_run, read_runs  # noqa: E402
 
 KEY = {"net": "resnet50", "loader": "larder", "decode": "cpu", "data": "folder", "store": "warm", "cores": 4,
-       "batch": 256, "compile": False}
+       "batch": 256, "compile": False, "first": False}
 CORES = (4, 8, 2, 16)
 
 
@@ -51,8 +51,10 @@ def key(line):
 
 
 def name(line):
-    return " ".join(f"{k}={line[k]}" if k in ("cores", "batch") else str(line[k]) for k in KEY
-                    if line[k] not in ("", False) and (k != "batch" or line[k] != KEY["batch"]))
+    def say(k):
+        return f"{k}={line[k]}" if k in ("cores", "batch") else k if line[k] is True else str(line[k])
+
+    return " ".join(say(k) for k in KEY if line[k] not in ("", False) and (k != "batch" or line[k] != KEY["batch"]))
 
 
 # ---- which lines ----------------------------------------------------------------------------------------------------
@@ -66,6 +68,7 @@ def quick():
     """What the README says comes first."""
     for d in ("auto", "auto:fast", "cpu"):
         yield {"decode": d, "cores": 4}
+    yield {"decode": "auto", "cores": 4, "first": True}
     yield peer("dataloader", cores=4)
     yield peer("torchvision", cores=4)
     yield {"decode": "cpu", "cores": 8}
@@ -81,6 +84,8 @@ def quick():
     for loader in ("dataloader", "torchvision", "webdataset"):
         yield peer(loader, net="none", cores=4)
     yield {"decode": "auto", "cores": 2}
+    yield {"decode": "auto:fast", "cores": 2, "first": True}
+    yield {"decode": "auto", "cores": 8}
     yield {"decode": "auto:fast", "cores": 8}
     for cores in (2, 8, 16):
         yield peer("torchvision", cores=cores)
@@ -243,6 +248,8 @@ def measure(line, a):
     torch.set_num_threads(1)
     if a.device == "cuda":
         torch.backends.cudnn.benchmark = True
+        if line["first"]:
+            torch.cuda.set_stream(torch.cuda.Stream(priority=-1))
     step, watch, out = trainer(line, a), Stopwatch(a.device), {}
     if line["net"] != "none":
         still = iter(FEEDERS["static"](line, a))

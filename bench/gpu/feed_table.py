@@ -18,22 +18,25 @@ from run_lines import read_runs  # noqa: E402
 NETS = {"resnet50": "ResNet-50", "vit_b_16": "ViT-B/16", "none": "Loader alone", "tiny": "A tiny network"}
 STORES = {"warm": "", "cold": ", cold", "slow": ", throttled", "slow+cache": ", throttled, half in the cache"}
 BEGIN, END = "<!-- bench/gpu/feed_table.py writes this -->", "<!-- until here -->"
-KEY = ("net", "loader", "decode", "data", "store", "cores", "batch", "compile")
+KEY = ("net", "loader", "decode", "data", "store", "cores", "batch", "compile", "first")
 
 
 def key(run):
-    return tuple(run[k] for k in KEY)
+    return tuple(run.get(k) or "" for k in KEY)
+
+
+PEERS = {"dataloader": "DataLoader", "torchvision": "torchvision, nvJPEG + v2 on the GPU", "webdataset": "WebDataset",
+         "streaming": "MosaicML Streaming", "ffcv": "FFCV", "static": "the same batch"}
 
 
 def who(run):
-    if run["loader"] == "larder":
-        return f"larder, {run['decode'].replace('cpu', 'CPU').replace('gpu', 'GPU')}"
-    return {"dataloader": "DataLoader", "torchvision": "torchvision, nvJPEG + v2 on the GPU", "webdataset": "WebDataset",
-            "streaming": "MosaicML Streaming", "ffcv": "FFCV", "static": "the same batch"}[run["loader"]]
+    """A line of an earlier call is marked."""
+    name = PEERS.get(run["loader"]) or f"larder, {run['decode'].replace('cpu', 'CPU').replace('gpu', 'GPU')}"
+    return name + (", training first" if run.get("first") else "") + (" †" if run.get("earlier") else "")
 
 
 def of(runs, **want):
-    return [r for r in runs if all(r[k] == v for k, v in want.items())]
+    return [r for r in runs if all(r.get(k, False) == v for k, v in want.items())]
 
 
 def times(runs, run):
@@ -112,7 +115,7 @@ def apart(wanted, least, low, high):
 def curves(runs, net):
     found = []
     for title, want, colour in SERIES:
-        points = sorted((r["cores"], r["images_s"]) for r in of(runs, net=net, store="warm", **want))
+        points = sorted((r["cores"], r["images_s"]) for r in of(runs, net=net, store="warm", first=False, **want))
         if points:
             found.append((title, points, colour))
     return found

@@ -105,7 +105,7 @@ def draw_accuracy(runs):
 
 def draw_feed(runs):
     mine = [r for r in runs if "failed" not in r and r["net"] == "resnet50" and r["store"] == "warm"
-            and r["data"] == "folder" and (r["loader"], r["decode"]) in LOADERS]
+            and r["data"] == "folder" and (r["loader"], r["decode"]) in LOADERS and not r.get("first")]
     limit = statistics.median(r["limit"] for r in mine)
     cores = sorted({r["cores"] for r in mine})
     p = Panel(RIGHT_BOX, (-.4, len(cores) - .6), (0, 5500))

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +13,11 @@ typedef struct planes {
     size_t pitch[4];
 } planes;
 
-enum { SUCCESS = 0, NO_MEMORY = 5, OTHER_CARD = 7, NOT_HERE = 9 };
+enum { SUCCESS = 0, BAD_JPEG = 3, OTHER_JPEG = 4, NO_MEMORY = 5, OTHER_CARD = 7 };
 enum { GPU_HYBRID = 2, HARDWARE = 3 };
-enum { AS_PLANES, AS_RGB, FORMATS };                             /* what comes out, */
-static const int nvjpegs[FORMATS] = {1 /* YUV */, 5 /* RGBI */}; /* and nvJPEG's number for it */
+enum { AS_PLANES, AS_RGB, A_PART, FORMATS };           /* what comes out: a part is RGB; */
+enum { YUV = 1, RGBI = 5 };                            /* nvJPEG's numbers, */
+static const int nvjpegs[FORMATS] = {YUV, RGBI, RGBI}; /* of each */
 
 typedef struct calls {
     int (*create)(int backend, void *, void *, unsigned flags, void **out);
@@ -30,6 +32,13 @@ typedef struct calls {
     int (*begin)(void *handle, void *state, int n, int threads, int format);
     int (*decode)(void *handle, void *state, const unsigned char *const *, const size_t *, planes *,
                   larder__gpu_stream);
+    /* Parts of pictures, by the engine alone; not in every nvJPEG. */
+    int (*part)(void *handle, void **out);
+    int (*part_end)(void *);
+    int (*part_set)(void *part, int x, int y, int w, int h);
+    int (*part_supported)(void *handle, void *stream, void *part, int *out);
+    int (*decode_parts)(void *handle, void *state, const unsigned char *const *, const size_t *,
+                        planes *, void **parts, larder__gpu_stream);
 } calls;
 
 struct larder__jpegs {
@@ -39,10 +48,13 @@ struct larder__jpegs {
     void *state[FORMATS]; /* opened when it is first wanted */
     int begun[FORMATS];   /* pictures that it is set up for */
     bool engine, exact;
+    bool parts;  /* of a picture only the part is made that is looked at, where it comes as RGB */
     int refused; /* nvJPEG's last answer but SUCCESS */
-    const unsigned char **bytes;
-    size_t *sizes, most;
-    planes *to;
+    /* Of each picture that is decoded at once: */
+    const unsigned char *bytes[LARDER__JPEGS_AT_ONCE];
+    size_t sizes[LARDER__JPEGS_AT_ONCE];
+    planes to[LARDER__JPEGS_AT_ONCE];
+    void *part[LARDER__JPEGS_AT_ONCE]; /* nvJPEG's, opened when it is first wanted */
 };
 
 int larder__jpegs_library(void **out) {
@@ -52,26 +64,39 @@ int larder__jpegs_library(void **out) {
                                "the CUDA toolkit, torchvision or the package nvidia-nvjpeg");
 }
 
-static int find_calls(calls *c) {
-    static const char what[] = "nvJPEG";
-    const struct {
-        const char *name;
-        void *to;
-    } want[] = {{"nvjpegCreateEx", &c->create},
-                {"nvjpegDestroy", &c->destroy},
-                {"nvjpegJpegStateCreate", &c->state},
-                {"nvjpegJpegStateDestroy", &c->state_end},
-                {"nvjpegJpegStreamCreate", &c->stream},
-                {"nvjpegJpegStreamDestroy", &c->stream_end},
-                {"nvjpegJpegStreamParseHeader", &c->parse},
-                {"nvjpegJpegStreamGetComponentDimensions", &c->sides},
-                {"nvjpegDecodeBatchedSupported", &c->supported},
-                {"nvjpegDecodeBatchedInitialize", &c->begin},
-                {"nvjpegDecodeBatched", &c->decode}};
+typedef struct symbol {
+    const char *name;
+    void *to;
+} symbol;
+
+static int find_symbols(void *lib, const symbol *want, size_t n) {
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = larder__gpu_symbol(lib, want[i].name, want[i].to, "nvJPEG");
+    return rc;
+}
+
+static int find_calls(calls *c, bool *parts) {
+    const symbol all[] = {{"nvjpegCreateEx", &c->create},
+                          {"nvjpegDestroy", &c->destroy},
+                          {"nvjpegJpegStateCreate", &c->state},
+                          {"nvjpegJpegStateDestroy", &c->state_end},
+                          {"nvjpegJpegStreamCreate", &c->stream},
+                          {"nvjpegJpegStreamDestroy", &c->stream_end},
+                          {"nvjpegJpegStreamParseHeader", &c->parse},
+                          {"nvjpegJpegStreamGetComponentDimensions", &c->sides},
+                          {"nvjpegDecodeBatchedSupported", &c->supported},
+                          {"nvjpegDecodeBatchedInitialize", &c->begin},
+                          {"nvjpegDecodeBatched", &c->decode}};
+    const symbol more[] = {{"nvjpegDecodeParamsCreate", &c->part},
+                           {"nvjpegDecodeParamsDestroy", &c->part_end},
+                           {"nvjpegDecodeParamsSetROI", &c->part_set},
+                           {"nvjpegDecodeBatchedSupportedEx", &c->part_supported},
+                           {"nvjpegDecodeBatchedEx", &c->decode_parts}};
     void *lib;
     int rc = larder__jpegs_library(&lib);
-    for (size_t i = 0; rc == 0 && i < sizeof want / sizeof *want; i++)
-        rc = larder__gpu_symbol(lib, want[i].name, want[i].to, what);
+    rc = rc < 0 ? rc : find_symbols(lib, all, sizeof all / sizeof *all);
+    *parts = rc == 0 && find_symbols(lib, more, sizeof more / sizeof *more) == 0;
     return rc;
 }
 
@@ -106,10 +131,11 @@ int larder__jpegs_open(larder__jpegs **out, larder__gpu *gpu, bool exact) {
         return LARDER_E_NOMEM;
     j->gpu = gpu;
     j->exact = exact;
-    int rc = find_calls(&j->call);
+    int rc = find_calls(&j->call, &j->parts);
     rc = rc < 0 ? rc : larder__gpu_enter(gpu);
     if (rc == 0) {
         rc = open_inside(j);
+        j->parts &= j->engine;
         larder__gpu_leave(gpu);
     }
     if (rc < 0)
@@ -125,15 +151,15 @@ void larder__jpegs_close(larder__jpegs **pj) {
     if (j->handle && larder__gpu_enter(j->gpu) == 0) {
         if (j->stream)
             j->call.stream_end(j->stream);
+        for (size_t i = 0; i < LARDER__JPEGS_AT_ONCE; i++)
+            if (j->part[i])
+                j->call.part_end(j->part[i]);
         for (int f = 0; f < FORMATS; f++)
             if (j->state[f])
                 j->call.state_end(j->state[f]);
         j->call.destroy(j->handle);
         larder__gpu_leave(j->gpu);
     }
-    larder__free(j->bytes);
-    larder__free(j->sizes);
-    larder__free(j->to);
     larder__free(j);
 }
 
@@ -144,15 +170,31 @@ int larder__jpegs_refused(const larder__jpegs *j) { return j->refused; }
 
 enum { GREY, WHOLE, HALF_WIDTH, HALF_BOTH, HALF_HEIGHT }; /* larder__colour of stage/blueprint.h */
 
-/* Colours that are whole the engine turns into the very RGB that libjpeg-turbo has; halved ones it
- * repeats. */
-void larder__jpegs_choose(const larder__jpegs *j, larder__levels_picture *p) {
-    if (!j->exact || (j->engine && p->colour == WHOLE))
-        p->colour = LARDER__LEVELS_RGB;
+/* Parts are of whole blocks of any sampling. */
+static int32_t block_at(int32_t x) { return x / 16 * 16; }
+static int32_t block_end(int32_t x, int32_t most) {
+    return x > most - 16 ? most : block_at(x + 15);
 }
 
-static int format_of(const larder__levels_picture *p) {
-    return p->colour == LARDER__LEVELS_RGB ? AS_RGB : AS_PLANES;
+/* Colours that are whole the engine turns into the very RGB that libjpeg-turbo has; halved ones it
+ * repeats. */
+void larder__jpegs_choose(const larder__jpegs *j, larder__jpeg_order *o,
+                          const larder__levels_reach *r) {
+    larder__levels_picture *p = o->to;
+    bool rgb = !j->exact || (j->engine && p->colour == WHOLE);
+    o->format = rgb ? AS_RGB : AS_PLANES;
+    p->colour = rgb ? LARDER__LEVELS_RGB : p->colour;
+    o->w = p->w;
+    o->h = p->h;
+    if (!rgb || !j->parts || r->x0 >= r->x1 || r->y0 >= r->y1)
+        return;
+    o->format = A_PART;
+    o->x = block_at(r->x0);
+    o->y = block_at(r->y0);
+    p->w = block_end(r->x1, o->w) - o->x;
+    p->h = block_end(r->y1, o->h) - o->y;
+    p->left += o->x;
+    p->top += o->y;
 }
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
@@ -175,38 +217,37 @@ size_t larder__jpeg_planes(larder__levels_picture *p, larder__gpu_ptr at) {
     return round_up(bytes, 256);
 }
 
-static int grow(larder__jpegs *j, size_t n) {
-    if (n <= j->most)
-        return 0;
-    larder__free(j->bytes);
-    larder__free(j->sizes);
-    larder__free(j->to);
-    j->bytes = larder__calloc(n, sizeof *j->bytes);
-    j->sizes = larder__calloc(n, sizeof *j->sizes);
-    j->to = larder__calloc(n, sizeof *j->to);
-    j->most = j->bytes && j->sizes && j->to ? n : 0;
-    return j->most ? 0 : LARDER_E_NOMEM;
-}
-
 /* Does nvJPEG see the planes that there is room for? */
-static bool agrees(larder__jpegs *j, const larder__levels_picture *p) {
+static bool agrees(larder__jpegs *j, const larder__jpeg_order *o) {
+    const larder__levels_picture *p = o->to;
     for (unsigned c = 0; c < (p->cw ? 3 : 1); c++) {
         unsigned w = 0, h = 0;
-        if (j->call.sides(j->stream, c, &w, &h) != SUCCESS || w != (unsigned)(c ? p->cw : p->w) ||
-            h != (unsigned)(c ? p->ch : p->h))
+        if (j->call.sides(j->stream, c, &w, &h) != SUCCESS || w != (unsigned)(c ? p->cw : o->w) ||
+            h != (unsigned)(c ? p->ch : o->h))
             return false;
     }
     return true;
 }
 
+static bool takes_part(larder__jpegs *j, const larder__jpeg_order *o, void **part) {
+    int no = -1, answer = *part ? SUCCESS : j->call.part(j->handle, part);
+    if (answer == SUCCESS)
+        answer = j->call.part_set(*part, o->x, o->y, o->to->w, o->to->h);
+    if (answer == SUCCESS)
+        answer = j->call.part_supported(j->handle, j->stream, *part, &no);
+    return answer == SUCCESS && no == 0;
+}
+
 /* Would the engine take it? Kernels take all that is plain. */
-static bool takes(larder__jpegs *j, const larder__jpeg_order *o) {
-    int not_supported = -1;
-    if (j->call.parse(j->handle, o->bytes, o->size, j->stream) != SUCCESS || !agrees(j, o->to))
+static bool takes(larder__jpegs *j, const larder__jpeg_order *o, void **part) {
+    int no = -1;
+    if (j->call.parse(j->handle, o->bytes, o->size, j->stream) != SUCCESS || !agrees(j, o))
         return false;
-    if (!j->engine)
+    if (!j->engine || (o->format == A_PART && takes_part(j, o, part)))
         return true;
-    return j->call.supported(j->handle, j->stream, &not_supported) == SUCCESS && not_supported == 0;
+    bool all = j->call.supported(j->handle, j->stream, &no) == SUCCESS && no == 0;
+    j->parts &= !(all && o->format == A_PART); /* it is parts that it has a mind against */
+    return all && o->format != A_PART;
 }
 
 static void put_planes(planes *to, const larder__levels_picture *p) {
@@ -229,18 +270,24 @@ static int begin(larder__jpegs *j, int format, int count) {
 static int decode_some(larder__jpegs *j, int format, larder__jpeg_order *o, size_t n,
                        larder__gpu_stream s) {
     int count = 0;
+    void *parts[LARDER__JPEGS_AT_ONCE];
     for (size_t i = 0; i < n; i++) {
-        if (o[i].failed || format_of(o[i].to) != format)
+        if (o[i].failed || o[i].format != format)
             continue;
         j->bytes[count] = o[i].bytes;
         j->sizes[count] = o[i].size;
+        parts[count] = o[i].part;
         put_planes(&j->to[count++], o[i].to);
     }
     if (count == 0)
         return SUCCESS;
+    void *state;
     int answer = begin(j, format, count);
+    state = j->state[format];
     if (answer == SUCCESS)
-        answer = j->call.decode(j->handle, j->state[format], j->bytes, j->sizes, j->to, s);
+        answer = format == A_PART
+                     ? j->call.decode_parts(j->handle, state, j->bytes, j->sizes, j->to, parts, s)
+                     : j->call.decode(j->handle, state, j->bytes, j->sizes, j->to, s);
     j->begun[format] = answer == SUCCESS ? count : 0;
     j->refused = answer == SUCCESS ? j->refused : answer;
     return answer;
@@ -256,6 +303,7 @@ static int decode_halves(larder__jpegs *j, int format, larder__jpeg_order *o, si
         return say(j, answer, "decode pictures");
     if (n == 1) {
         o->failed = true;
+        j->parts &= answer == BAD_JPEG || answer == OTHER_JPEG || format != A_PART;
         return 0;
     }
     int rc = larder__gpu_wait(j->gpu, s); /* its state is not used twice at once */
@@ -266,12 +314,14 @@ static int decode_halves(larder__jpegs *j, int format, larder__jpeg_order *o, si
 
 int larder__jpegs_decode(larder__jpegs *j, larder__jpeg_order *o, size_t n,
                          larder__gpu_stream stream) {
-    int rc = grow(j, n);
-    rc = rc < 0 ? rc : larder__gpu_enter(j->gpu);
+    assert(n <= LARDER__JPEGS_AT_ONCE);
+    int rc = larder__gpu_enter(j->gpu);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < n; i++)
-        o[i].failed = !takes(j, &o[i]);
+    for (size_t i = 0; i < n; i++) {
+        o[i].failed = !takes(j, &o[i], &j->part[i]);
+        o[i].part = j->part[i];
+    }
     for (int format = 0; rc == 0 && format < FORMATS; format++)
         rc = decode_halves(j, format, o, n, stream);
     larder__gpu_leave(j->gpu);

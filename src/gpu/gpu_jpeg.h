@@ -18,22 +18,31 @@ typedef struct larder__jpegs larder__jpegs; /* of one thread and one stream */
 /* With $LARDER_NVJPEG_KERNELS without the engine. */
 int larder__jpegs_open(larder__jpegs **, larder__gpu *, bool exact); /* as the host's */
 void larder__jpegs_close(larder__jpegs **);
-/* Sets the colour that a picture of the file's colour will be decoded to. */
-void larder__jpegs_choose(const larder__jpegs *, larder__levels_picture *);
 bool larder__jpegs_engine(const larder__jpegs *); /* by the card's own engine, not by kernels */
 int larder__jpegs_refused(const larder__jpegs *); /* nvJPEG's code for the last refusal; 0: none */
+
+enum { LARDER__JPEGS_AT_ONCE = 64 };
 
 typedef struct larder__jpeg_order {
     const uint8_t *bytes; /* until the stream has come past it */
     size_t size;
-    larder__levels_picture *to; /* w, h and colour are given; planes are laid out, see below */
+    larder__levels_picture *to; /* planes are laid out, see below */
     bool failed;                /* nvJPEG would not; the others are there */
+    /* Chosen, see below: how it comes; sides of the file's picture, and where the part begins. */
+    int format;
+    int32_t w, h, x, y;
+    void *part;
 } larder__jpeg_order;
+
+/* How an order is decoded whose picture has the sides, place and colour of the file's: what it will
+ * have. The engine makes no more of it than what is looked at, if it comes as RGB. */
+void larder__jpegs_choose(const larder__jpegs *, larder__jpeg_order *,
+                          const larder__levels_reach *);
 
 /* Bytes that the planes of a picture of this colour take; `at` not 0: they lie there. */
 size_t larder__jpeg_planes(larder__levels_picture *, larder__gpu_ptr at);
-/* Negative: none is there, whatever the reason (E_NOMEM: the device has too little memory). The
- * stream must have come to the end of the decode before. */
+/* At most LARDER__JPEGS_AT_ONCE. Negative: none is there, whatever the reason (E_NOMEM: the device
+ * has too little memory). The stream must have come to the end of the decode before. */
 int larder__jpegs_decode(larder__jpegs *, larder__jpeg_order *, size_t n, larder__gpu_stream);
 
 #endif

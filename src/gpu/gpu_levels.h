@@ -20,6 +20,11 @@ typedef struct larder__levels_picture { /* Y, or Y, Cb and Cr */
     int32_t left, top; /* of its first pixel, in the coordinates of axes */
 } larder__levels_picture;
 
+/* Pixels of the file's picture that rows look at; none: nobody knows. */
+typedef struct larder__levels_reach {
+    int32_t x0, y0, x1, y1;
+} larder__levels_reach;
+
 enum { LARDER__LEVELS_RECOLOURS = 16, LARDER__LEVELS_CONTRAST = 1, LARDER__LEVELS_RGB = 5 };
 
 /* How a row comes about: pixels as they are; by weights, down first; the same, kept within 0..255;

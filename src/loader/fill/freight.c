@@ -171,32 +171,45 @@ int larder__freight_settle(larder_loader *l) {
     return rc < 0 ? larder__fail_in(rc, "decode=gpu") : open_figures(l);
 }
 
+bool larder__freight_decodes(const larder_loader *l) {
+    return l->device && l->device->decode != LARDER__DECODE_HERE;
+}
+
 /* ---- how many rows --------------------------------------------------------------------------- */
 
 size_t larder__freight_rows(larder_loader *l, size_t n) {
     larder__freight *d = l->device;
-    if (!d || d->decode == LARDER__DECODE_HERE || d->lost)
+    if (!larder__freight_decodes(l) || d->lost)
         return 0;
     size_t rows = (size_t)((double)n * d->share + 0.5);
     return rows < n ? rows : n;
 }
 
+/* How far the share goes at once, so that as many threads are busy as there is room for: what rows
+ * cost is seen in those that are. Only a part of the way, since it is seen some batches later. */
+static double step_to(const larder__freight_case *c, double room) {
+    const double part = 0.1, most = 1.0 / 32;
+    double over = c->busy - room;
+    double a_thread = c->busy > 0.1 && c->share < 1 ? (1 - c->share) / c->busy : 1;
+    double step = part * over * a_thread;
+    return step > most ? most : step < -most ? -most : step;
+}
+
 double larder__freight_next_share(const larder__freight_case *c) {
     enum { KEPT = 2 };
-    const double much = 0.02, up = 1.0 / 32, down = 1.0 / 128;
+    const double much = 0.02, up = 1.0 / 32;
     double room = c->processors > KEPT ? c->processors - KEPT : 0, share = c->share;
     if (c->waited > much)
         share += c->device_busy > 0.9 ? -up : up;
-    else if (c->busy > room)
-        share += up;
-    else if (c->ready && c->busy < room - (room < 2 ? room / 2 : 1))
-        share -= down;
+    else if (c->busy > room || c->ready)
+        share += step_to(c, room);
     return share > 1 ? 1 : share < 0 ? 0 : share;
 }
 
-/* All but the batch whose memory came back just now, and the one that is handed out. */
-static bool all_ready(const larder_loader *l) {
-    for (uint64_t k = l->taken; k + 2 < l->taken + l->conf.prefetch; k++)
+/* The next batch is there, and those behind it but the last two: the one whose memory came back
+ * just now, and the one that cores and device are at. */
+static bool enough_ready(const larder_loader *l) {
+    for (uint64_t k = l->taken; k == l->taken || k + 3 < l->taken + l->conf.prefetch; k++)
         if (k >= l->planned || l->ring[k % l->conf.ahead].phase != LARDER__FILLED)
             return false;
     return true;
@@ -221,7 +234,7 @@ static void steer(larder_loader *l) {
     larder__freight_case c = {.share = d->share,
                               .waited = all > 0 ? for_decoding / all : 0,
                               .device_busy = d->there,
-                              .ready = all_ready(l),
+                              .ready = enough_ready(l),
                               .busy = d->busy,
                               .processors = d->processors};
     d->share = larder__freight_next_share(&c);
@@ -231,7 +244,7 @@ void larder__freight_handed(larder_loader *l, const larder__place *p) {
     larder__freight *d = l->device;
     if (p->made_there)
         larder__stat_add(l->stats, l->stat.decoded_gpu, p->made_there);
-    if (!d || d->decode == LARDER__DECODE_HERE || d->lost || p->plan.n == 0)
+    if (!larder__freight_decodes(l) || d->lost || p->plan.n == 0)
         return;
     if (d->decode == LARDER__DECODE_AUTO)
         steer(l);

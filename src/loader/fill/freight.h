@@ -31,6 +31,7 @@ int larder__freight_open(struct larder_loader *, const larder_loader_conf *);
 /* Once stages are known: can they do what was asked? */
 int larder__freight_settle(struct larder_loader *);
 enum { LARDER__FREIGHT_THREADS = 1 };
+bool larder__freight_decodes(const struct larder_loader *); /* it was asked to, and can */
 /* With the lock held: the share of samples that the device decoded lately; negative: it is not
  * asked to, -1: but it could be (decode=auto). */
 double larder__freight_share(const struct larder_loader *);

@@ -7,8 +7,8 @@
 #include "loader/inside.h"
 
 enum {
-    LARDER__FREIGHT_PICTURES = 64,    /* decoded at once, at most, */
-    LARDER__FREIGHT_BYTES = 256 << 20 /* in so much of the device's memory */
+    LARDER__FREIGHT_PICTURES = LARDER__JPEGS_AT_ONCE, /* decoded at once, at most, */
+    LARDER__FREIGHT_BYTES = 256 << 20                 /* in so much of the device's memory */
 };
 
 typedef enum { LARDER__DECODE_HERE, LARDER__DECODE_AUTO, LARDER__DECODE_THERE } larder__decoding;
@@ -71,6 +71,7 @@ typedef struct larder__order { /* a row that the device makes */
                   memory is pinned, and copies from other memory wait for each other */
     size_t size;
     larder__levels_picture picture;
+    larder__levels_reach reach; /* of all views, in that JPEG */
 } larder__order;
 
 struct larder__orders {
@@ -89,7 +90,7 @@ typedef struct larder__freight_case {
     double share;
     double waited; /* share of its time that training waited before this batch, not for storage */
     double device_busy; /* share of its time that the device's thread has it decode */
-    bool ready;         /* all batches are that may be */
+    bool ready;         /* batches lie there that training has not come to */
     double busy;        /* threads that prepare rows, on average */
     double processors;  /* that this process may use */
 } larder__freight_case;

@@ -149,6 +149,20 @@ static bool worth_it(const larder__freight *d, const larder__plain_jpeg *j) {
            !larder__jpegs_engine(d->decoder.jpegs);
 }
 
+/* What a view looks at, beside what others do. */
+static void reach_for(larder__levels_reach *to, const larder__rect *r, const sight *s, bool first) {
+    larder__levels_reach one = {r->x0 > 0 ? (int32_t)r->x0 : 0, r->y0 > 0 ? (int32_t)r->y0 : 0,
+                                r->x1 < s->w ? (int32_t)r->x1 : (int32_t)s->w,
+                                r->y1 < s->h ? (int32_t)r->y1 : (int32_t)s->h};
+    if (!first) {
+        one.x0 = one.x0 < to->x0 ? one.x0 : to->x0;
+        one.y0 = one.y0 < to->y0 ? one.y0 : to->y0;
+        one.x1 = one.x1 > to->x1 ? one.x1 : to->x1;
+        one.y1 = one.y1 > to->y1 ? one.y1 : to->y1;
+    }
+    *to = one;
+}
+
 static bool write_down(larder_loader *l, larder__orders *to, size_t row, larder_buf *bytes,
                        larder_form form, uint64_t seed) {
     larder__order *o = &to->each[row];
@@ -168,7 +182,10 @@ static bool write_down(larder_loader *l, larder__orders *to, size_t row, larder_
             !job_of(&b, &to->jobs[row * to->views + v]) ||
             (s.part && (to->views > 1 || !splice(o, data, size, &b, &jpeg))))
             return false;
+        reach_for(&o->reach, &b.window.rect, &s, v == 0);
     }
+    if (s.part) /* it is a part already */
+        o->reach = (larder__levels_reach){0};
     o->picture.w = (int32_t)jpeg.w;
     o->picture.h = (int32_t)jpeg.h;
     o->picture.colour = (int32_t)jpeg.colour;

@@ -62,14 +62,14 @@ static size_t take_orders(larder__decoder *k, piece *p) {
         const larder__order *from = &p->place->orders->each[p->at];
         if (!from->bytes)
             continue;
-        larder__levels_picture to = from->picture;
-        larder__jpegs_choose(k->jpegs, &to);
-        size_t more = larder__jpeg_planes(&to, 0);
+        k->to[n] = from->picture;
+        k->orders[n] =
+            (larder__jpeg_order){.bytes = from->jpeg, .size = from->size, .to = &k->to[n]};
+        larder__jpegs_choose(k->jpegs, &k->orders[n], &from->reach);
+        size_t more = larder__jpeg_planes(&k->to[n], 0);
         if (bytes + more > LARDER__FREIGHT_BYTES)
             break;
-        k->to[n] = to;
-        k->rows[n] = p->at;
-        k->orders[n++] = (larder__jpeg_order){.bytes = from->jpeg, .size = from->size};
+        k->rows[n++] = p->at;
         bytes += more;
     }
     return n;
@@ -107,10 +107,8 @@ static int lay_pictures(larder__decoder *k, size_t n) {
     int rc = larder__gpu_piece_grow(k->loader->device->gpu, &k->pictures, bytes, "decoded pictures",
                                     k->stream);
     bytes = 0;
-    for (size_t i = 0; rc == 0 && i < n; i++) {
+    for (size_t i = 0; rc == 0 && i < n; i++)
         bytes += larder__jpeg_planes(&k->to[i], k->pictures.at + bytes);
-        k->orders[i].to = &k->to[i];
-    }
     return rc;
 }
 
@@ -306,7 +304,7 @@ static void *decoder_run(void *arg) {
 
 int larder__freight_start(larder_loader *l) {
     larder__freight *d = l->device;
-    if (!d || d->decode == LARDER__DECODE_HERE || d->running)
+    if (!larder__freight_decodes(l) || d->running)
         return 0;
     int err = pthread_create(&d->decoder.thread, NULL, decoder_run, &d->decoder);
     d->running = err == 0;

@@ -7,6 +7,7 @@
 #include "loader/inside.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 /* A block of what the sampler brings: neighbours, where a few may be left out. */
 static size_t block_to_take(const larder__place *p) {
@@ -261,17 +262,24 @@ static void rest(larder_loader *l) {
 }
 
 /* There is work as soon as training takes a batch. A thread that is woken for it must not push
- * aside the very thread that is about to train with that batch; it only wants its share. */
-static void stand_back(void) {
+ * aside the very thread that is about to train with that batch; it only wants its share, and less
+ * than that where a device decodes what is not done in time: what cores take from the thread that
+ * launches training's kernels costs more than they bring. Both are of this thread alone, and it
+ * works without, too. */
+static void stand_back(const larder_loader *l) {
+    enum { BEHIND = 5 };
     struct sched_param none = {0};
-    if (sched_getscheduler(0) == SCHED_OTHER)
-        sched_setscheduler(0, SCHED_BATCH, &none); /* of this thread; it works without, too */
+    if (sched_getscheduler(0) != SCHED_OTHER)
+        return;
+    sched_setscheduler(0, SCHED_BATCH, &none);
+    if (larder__freight_decodes(l))
+        setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + BEHIND);
 }
 
 void *larder__worker_run(void *arg) {
     larder_loader *l = arg;
     larder__scratch *scratch = NULL;
-    stand_back();
+    stand_back(l);
     int rc = larder__loader_scratch(l, &scratch);
     pthread_mutex_lock(&l->lock);
     if (rc < 0) {

@@ -1,7 +1,8 @@
 /* nvJPEG without a GPU, for faults and for larder's own code around it: planes come from libjpeg,
  * as they are before colour is widened. FAKE_NVJPEG says what goes wrong: "engine" (there is none),
  * "refuse" (every third file), "fail" (a batch with more than one file), "full" (no memory), "lies"
- * (of every other file it says another size). While fake_nvjpeg_held is set no decode comes to its
+ * (of every other file it says another size), "whole" (parts of a picture are not supported),
+ * "parts" (they are, and decoding them fails). While fake_nvjpeg_held is set no decode comes to its
  * end. Signatures are nvJPEG's, as src/gpu/gpu_jpeg.c has them. */
 #include "pieces.h"
 
@@ -19,7 +20,7 @@ typedef struct planes {
     size_t pitch[4];
 } planes;
 
-enum { OK, BAD_JPEG = 3, NO_MEMORY = 5, FAILED = 6, OTHER_CARD = 7 };
+enum { OK, BAD_JPEG = 3, NO_MEMORY = 5, FAILED = 6, OTHER_CARD = 7, NOT_HERE = 9 };
 
 static int is(const char *fault) {
     const char *asked = getenv("FAKE_NVJPEG");
@@ -92,6 +93,36 @@ int nvjpegDecodeBatchedSupported(void *h, void *stream, int *out) {
     *out = is("refuse") && ((parsed *)stream)->size % 3 == 0;
     return OK;
 }
+
+typedef struct part {
+    int x, y, w, h;
+} part;
+
+int nvjpegDecodeParamsCreate(void *h, void **out);
+int nvjpegDecodeParamsCreate(void *h, void **out) {
+    (void)h;
+    return (*out = take(sizeof(part))) ? OK : NO_MEMORY;
+}
+int nvjpegDecodeParamsDestroy(void *p);
+int nvjpegDecodeParamsDestroy(void *p) { return nothing(p); }
+int nvjpegDecodeParamsSetROI(void *p, int x, int y, int w, int h);
+int nvjpegDecodeParamsSetROI(void *p, int x, int y, int w, int h) {
+    *(part *)p = (part){x, y, w, h};
+    return OK;
+}
+int nvjpegDecodeBatchedSupportedEx(void *h, void *stream, void *p, int *out);
+int nvjpegDecodeBatchedSupportedEx(void *h, void *stream, void *p, int *out) {
+    const part *of = p;
+    unsigned w = 0, high = 0;
+    int rc = nvjpegDecodeBatchedSupported(h, stream, out);
+    rc = rc ? rc : sides(stream, 0, &w, &high);
+    if (of->x < 0 || of->y < 0 || of->w < 1 || of->h < 1 || of->x + of->w > (int)w ||
+        of->y + of->h > (int)high)
+        abort(); /* what nvJPEG would do with it is not said */
+    *out |= is("whole");
+    return rc;
+}
+
 int nvjpegDecodeBatchedInitialize(void *h, void *state, int n, int threads, int format);
 int nvjpegDecodeBatchedInitialize(void *h, void *state, int n, int threads, int format) {
     (void)h, (void)threads;
@@ -130,7 +161,20 @@ static void read_planes(struct jpeg_decompress_struct *d, const planes *to) {
     }
 }
 
-static int decode_one(const unsigned char *bytes, size_t n, const planes *to, int rgb) {
+/* Lines of RGB, of the part alone. */
+static void read_rgb(struct jpeg_decompress_struct *d, const planes *to, const part *p) {
+    unsigned char line[3 * 4096];
+    JSAMPROW row = line;
+    while (d->output_scanline < d->output_height) {
+        int y = (int)d->output_scanline - p->y;
+        jpeg_read_scanlines(d, &row, 1);
+        if (y >= 0 && y < p->h)
+            memcpy(to->channel[0] + (size_t)y * to->pitch[0], line + 3 * p->x, 3 * (size_t)p->w);
+    }
+}
+
+static int decode_one(const unsigned char *bytes, size_t n, const planes *to, int rgb,
+                      const part *p) {
     struct jpeg_decompress_struct d;
     struct jpeg_error_mgr err;
     d.err = jpeg_std_error(&err);
@@ -147,31 +191,27 @@ static int decode_one(const unsigned char *bytes, size_t n, const planes *to, in
     jpeg_start_decompress(&d);
     if (!rgb)
         read_planes(&d, to);
-    while (rgb && d.output_scanline < d.output_height) {
-        JSAMPROW row = to->channel[0] + d.output_scanline * to->pitch[0];
-        jpeg_read_scanlines(&d, &row, 1);
-    }
+    else
+        read_rgb(&d, to, p ? p : &(part){0, 0, (int)d.output_width, (int)d.output_height});
     jpeg_destroy_decompress(&d);
     return OK;
 }
 #else
-static int decode_one(const unsigned char *bytes, size_t n, const planes *to, int rgb) {
-    (void)rgb;
+static int decode_one(const unsigned char *bytes, size_t n, const planes *to, int rgb,
+                      const part *p) {
+    (void)rgb, (void)p;
     return (void)bytes, (void)n, (void)to, BAD_JPEG;
 }
 #endif
 
 __attribute__((visibility("default"))) _Atomic int fake_nvjpeg_held;
 
-int nvjpegDecodeBatched(void *h, void *state, const unsigned char *const *bytes,
-                        const size_t *sizes, planes *to, void *stream);
-int nvjpegDecodeBatched(void *h, void *state, const unsigned char *const *bytes,
-                        const size_t *sizes, planes *to, void *stream) {
+static int decode(const void *state, const unsigned char *const *bytes, const size_t *sizes,
+                  const planes *to, void *const *parts) {
     static int busy;
-    int rgb = *(long *)state < 0;
-    long n = rgb ? -*(long *)state : *(long *)state;
+    int rgb = *(const long *)state < 0;
+    long n = rgb ? -*(const long *)state : *(const long *)state;
     int rc = OK;
-    (void)h, (void)stream;
     while (fake_nvjpeg_held)
         usleep(1000);
     if (is("full"))
@@ -181,7 +221,22 @@ int nvjpegDecodeBatched(void *h, void *state, const unsigned char *const *bytes,
     while (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) /* one jump buffer for all */
         ;
     for (long i = 0; i < n && rc == OK; i++)
-        rc = decode_one(bytes[i], sizes[i], &to[i], rgb);
+        rc = decode_one(bytes[i], sizes[i], &to[i], rgb, parts ? parts[i] : NULL);
     __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
     return rc;
+}
+
+int nvjpegDecodeBatched(void *h, void *state, const unsigned char *const *bytes,
+                        const size_t *sizes, planes *to, void *stream);
+int nvjpegDecodeBatched(void *h, void *state, const unsigned char *const *bytes,
+                        const size_t *sizes, planes *to, void *stream) {
+    (void)h, (void)stream;
+    return decode(state, bytes, sizes, to, NULL);
+}
+int nvjpegDecodeBatchedEx(void *h, void *state, const unsigned char *const *bytes,
+                          const size_t *sizes, planes *to, void **parts, void *stream);
+int nvjpegDecodeBatchedEx(void *h, void *state, const unsigned char *const *bytes,
+                          const size_t *sizes, planes *to, void **parts, void *stream) {
+    (void)h, (void)stream;
+    return is("parts") ? NOT_HERE : decode(state, bytes, sizes, to, parts);
 }
