@@ -59,6 +59,7 @@ def start():
     device = torch.device("cuda", local) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(device)
+        torch.cuda.set_stream(torch.cuda.Stream(priority=-1))  # training before what the GPU decodes
         torch.backends.cudnn.benchmark = True
     if "RANK" not in os.environ:
         return 0, 1, device
