@@ -115,8 +115,10 @@ void larder__gemm_plain(size_t m, size_t n, size_t k, larder__matrix a, larder__
 
 #if LARDER_HAVE_CBLAS
 /* OpenBLAS asks the system for a buffer a thread, and for ever again where there is no memory: a
- * product that would hang is the own kernel's. Asked once, and again before more threads. */
-enum { BUFFER = (128 << 20) + (64 << 10), BUFFERS = 256 };
+ * product that would hang is the own kernel's. Asked once, and again before more threads. It takes
+ * the buffers later, so there has to be room besides for what others take until then: malloc keeps
+ * up to 8 heaps of 64 MiB a processor for threads that start, and they have stacks. */
+enum { BUFFER = (128 << 20) + (64 << 10), BUFFERS = 1024, OTHERS = 5 };
 
 static bool room_for(uint32_t buffers) {
     void *at[BUFFERS];
@@ -135,9 +137,11 @@ static pthread_once_t asked = PTHREAD_ONCE_INIT;
 static atomic_bool own;
 
 /* Our own threads may each be in a product. */
-static void ask(void) {
-    atomic_store(&own, !room_for(1 + larder__cpu_count()) || larder__late_open(&cblas_late) < 0);
+static bool room_beside(uint32_t threads) {
+    return room_for(threads + (1 + OTHERS) * larder__cpu_count());
 }
+
+static void ask(void) { atomic_store(&own, !room_beside(1) || larder__late_open(&cblas_late) < 0); }
 
 static bool by_own(void) {
     pthread_once(&asked, ask);
@@ -155,7 +159,7 @@ void larder__gemm(size_t m, size_t n, size_t k, larder__matrix a, larder__matrix
                 (blasint)a.stride, b.at, (blasint)b.stride, add ? 1.0f : 0.0f, c, (blasint)stride);
 }
 void larder__gemm_threads(unsigned threads) {
-    if (!by_own() && threads > 1 && !room_for(threads + larder__cpu_count()))
+    if (!by_own() && threads > 1 && !room_beside(threads))
         atomic_store(&own, true);
     if (!by_own())
         openblas_set_num_threads((int)threads);

@@ -92,7 +92,8 @@ class TestTerminal(WithJobs):
     def setUp(self):
         self.socket = os.path.join(self.folder, self.id().split(".")[-1])
         env = {k: v for k, v in os.environ.items() if k not in ("TMUX", "NO_COLOR")}
-        subprocess.run(["tmux", "-f", "/dev/null", "-S", self.socket, "new-session", "-d", "-x", "140", "-y", "30",
+        # High enough for what is below the rows of jobs that are none of ours.
+        subprocess.run(["tmux", "-f", "/dev/null", "-S", self.socket, "new-session", "-d", "-x", "140", "-y", "200",
                         "env PS1='$ ' sh"], check=True, env=env)
         self.addCleanup(lambda: subprocess.run(["tmux", "-S", self.socket, "kill-server"], capture_output=True))
 
@@ -128,9 +129,10 @@ class TestTerminal(WithJobs):
         self.keys("r")
         wait_for(lambda: "PID^" in self.screen())
         self.keys("Down", "Enter")
-        wait_for(lambda: "storage_bytes" in self.screen() or "ledger:" in self.screen())
+        details = re.compile(r"^ \S+ \S+  cache \S", re.M)  # of any job: the second may be somebody else's
+        wait_for(lambda: details.search(self.screen()))
         self.keys("Enter")
-        wait_for(lambda: "ledger:" not in self.screen())
+        wait_for(lambda: not details.search(self.screen()))
         self.keys("q")
         self.ended(0)
 

@@ -27,6 +27,8 @@ typedef struct hands { /* workers, as whoever starts them sees them */
 
 /* ---- the worker ------------------------------------------------------------------------------ */
 
+static int waits[2], goes_on[2]; /* pipes */
+
 typedef struct seat {
     int socket, in, out;
     unsigned char *asked, *answers;
@@ -68,8 +70,10 @@ static void answer(seat *s, const larder__crew_request *m) {
         memcpy(s->answers, &k, sizeof k);
         if (q.id == ENDS)
             raise(SIGKILL);
-        if (q.id == WAITS)
-            usleep(300000); /* long enough to be given up; nothing depends on it */
+        if (q.id == WAITS) { /* says so, and goes on when it is told to */
+            char byte = 0;
+            must(write(waits[1], &byte, 1) == 1 && read(goes_on[0], &byte, 1) == 1);
+        }
         if (q.id == LIES)
             a.number++;
         if (q.id == LEAVES)
@@ -320,14 +324,18 @@ static void *read_slow(void *crew) {
 static void test_interrupted(void **state) {
     (void)state;
     hands h;
+    char byte = 0;
+    assert_int_equal(pipe(waits), 0);
+    assert_int_equal(pipe(goes_on), 0);
     larder_crew *c = start(&h, 1, 0);
     pthread_t thread;
     void *rc;
     assert_int_equal(pthread_create(&thread, NULL, read_slow, c), 0);
-    usleep(20000);
+    assert_int_equal(read(waits[0], &byte, 1), 1);
     larder_crew_interrupt(c, true);
     larder_crew_interrupt(c, true);
     pthread_join(thread, &rc);
+    assert_int_equal(write(goes_on[1], &byte, 1), 1);
     assert_int_equal((intptr_t)rc, LARDER_E_CANCELLED);
     assert_int_equal((intptr_t)read_slow(c), LARDER_E_CANCELLED);
     larder_crew_interrupt(c, false);
@@ -336,6 +344,10 @@ static void test_interrupted(void **state) {
     assert_int_equal(larder_crew_read(c, ids, 1, r), 0);
     assert_memory_equal(text_of(&r[0]), "12:", 3);
     end(&c, &h);
+    for (int i = 0; i < 2; i++) {
+        close(waits[i]);
+        close(goes_on[i]);
+    }
 }
 
 typedef struct reader {

@@ -510,14 +510,14 @@ static void feedback_for_ids_not_served_is_refused(void **state) {
 /* ---- clean ends ------------------------------------------------------------------------------ */
 
 static void *cancel_soon(void *l) {
-    usleep(50000);
+    usleep(50000); /* by then it waits; if not, that is fine too */
     larder_loader_cancel(l);
     return NULL;
 }
 
 static void cancel_wakes_a_waiting_next(void **state) {
     (void)state;
-    larder_loader_conf c = kit_conf("slow:latency=300ms:" SOURCE, "lru");
+    larder_loader_conf c = kit_conf("slow:latency=3600s:" SOURCE, "lru");
     larder_loader *l = open_loader(&c);
     pthread_t t;
     pthread_create(&t, NULL, cancel_soon, l);
