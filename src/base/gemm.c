@@ -120,14 +120,17 @@ void larder__gemm_plain(size_t m, size_t n, size_t k, larder__matrix a, larder__
  * up to 8 heaps of 64 MiB a processor for threads that start, and they have stacks. */
 enum { BUFFER = (128 << 20) + (64 << 10), BUFFERS = 1024, OTHERS = 5 };
 
-static bool room_for(uint32_t buffers) {
+/* Of the others' room only the addresses are asked for: what they use of it is not said. */
+static bool room_for(uint32_t buffers, uint32_t others) {
     void *at[BUFFERS];
-    uint32_t n = 0;
-    buffers = buffers < BUFFERS ? buffers : BUFFERS;
-    while (n < buffers && (at[n] = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE,
-                                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
-        n++;
-    bool all = n == buffers;
+    uint32_t n = 0, all_of = buffers + others < BUFFERS ? buffers + others : BUFFERS;
+    for (; n < all_of; n++) {
+        int may = n < buffers ? PROT_READ | PROT_WRITE : PROT_NONE;
+        at[n] = mmap(NULL, BUFFER, may, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at[n] == MAP_FAILED)
+            break;
+    }
+    bool all = n == all_of;
     while (n > 0)
         munmap(at[--n], BUFFER);
     return all;
@@ -138,7 +141,8 @@ static atomic_bool own;
 
 /* Our own threads may each be in a product. */
 static bool room_beside(uint32_t threads) {
-    return room_for(threads + (1 + OTHERS) * larder__cpu_count());
+    uint32_t processors = larder__cpu_count();
+    return room_for(threads + processors, OTHERS * processors);
 }
 
 static void ask(void) { atomic_store(&own, !room_beside(1) || larder__late_open(&cblas_late) < 0); }
