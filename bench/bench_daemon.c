@@ -35,6 +35,7 @@ typedef struct bench {
     uint32_t among;          /* of each 256th of the values so many are asked for */
     larder__cache *cache[3]; /* EMBEDDED, DAEMON, OTHER */
     double filled[3];        /* seconds that it took to fill it */
+    bool full;               /* it holds a quarter of them, and is full before that is measured */
     pid_t server[WAYS];      /* 0: none */
     void *redis;
     int memcached;
@@ -125,12 +126,14 @@ static bool daemon_open(bench *b, int way) {
                                           .about.share = {1},
                                           .about.policy = "lru",
                                           .name = "bench"}};
+    if (b->full)
+        snprintf(conf.hello.budget, sizeof conf.hello.budget, "%d", TOTAL / 4);
     for (int i = 0; i < 100; i++) {
         enum { NOBODY = 65534 };
         bool two = way == OTHER && seteuid(NOBODY) == 0;
         int rc = larder__attach_open(&b->cache[way], &conf);
         if ((two && seteuid(0) < 0) || rc == 0)
-            return larder_fill(b, way);
+            return larder_fill(b, way) && (!b->full || larder_fill(b, way));
         larder__sleep_until(larder__now() + 0.02);
     }
     return false;
@@ -365,12 +368,12 @@ static void run(uint32_t size, size_t rounds, bool peers) {
     close_all(&b);
 }
 
-/* An empty cache, filled one sample after the other by the daemon's own user and by another, in
- * turn. */
-static void run_fills(uint32_t size, size_t rounds) {
+/* An empty cache, or one in which each sample takes the place of another, filled one after the
+ * other by the daemon's own user and by another, in turn. */
+static void run_fills(uint32_t size, bool full, size_t rounds) {
     double wall[WAYS][ROUNDS_MAX], cpu[WAYS][ROUNDS_MAX];
     for (size_t r = 0; r < rounds; r++) {
-        bench b = {.size = size, .values = TOTAL / size, .memcached = -1};
+        bench b = {.size = size, .values = TOTAL / size, .memcached = -1, .full = full};
         for (int i = 0; i < 2; i++) {
             int w = ((size_t)i + r) % 2 ? OTHER : DAEMON;
             double c = larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID);
@@ -381,12 +384,12 @@ static void run_fills(uint32_t size, size_t rounds) {
             }
             c = larder__seconds_of(CLOCK_PROCESS_CPUTIME_ID) - c + cpu_of(b.server[w]);
             wall[w][r] = b.values / b.filled[w];
-            cpu[w][r] = b.values / c;
+            cpu[w][r] = (full ? 2 : 1) * b.values / c;
         }
         close_all(&b);
     }
-    printf("%u bytes a sample, filled %zu times; thousand a second, and a CPU second\n", size,
-           rounds);
+    printf("%u bytes a sample, %s filled %zu times; thousand a second, and a CPU second\n", size,
+           full ? "a full cache" : "an empty cache", rounds);
     for (int w = DAEMON; w <= OTHER; w++) {
         double median = measure_median(wall[w], rounds), busy = measure_median(cpu[w], rounds);
         printf("%-16s %10.1f (%6.1f to %6.1f) %14.1f (%6.1f to %6.1f)\n", names[w], median / 1e3,
@@ -402,8 +405,10 @@ int main(int argc, char **argv) {
         return 1;
     bool peers = argc < 3;
     if (!peers && strcmp(argv[2], "fill") == 0) {
-        run_fills(3072, rounds);
-        run_fills(110 << 10, rounds);
+        for (int full = 0; full < 2; full++) {
+            run_fills(3072, full, rounds);
+            run_fills(110 << 10, full, rounds);
+        }
     } else {
         run(3072, rounds, peers);
         run(110 << 10, rounds, peers);

@@ -35,6 +35,8 @@ void larder__mapping_unref(larder__mapping **pm) {
         munmap(m->table, m->table_bytes);
     if (m->pins)
         munmap(m->pins, sizeof *m->pins);
+    if (m->tray)
+        munmap(m->tray, sizeof *m->tray);
     if (m->socket >= 0)
         close(m->socket);
     larder__free(m->heads);
@@ -64,7 +66,9 @@ static int map_new(larder__mapping **out, larder__connection *a, const larder__w
     if (!(m->arena =
               larder__lent_map(fds[0], m->arena_bytes, m->sealed ? PROT_READ : WRITE, "arena")) ||
         !(m->table = larder__lent_map(fds[1], m->table_bytes, PROT_READ, "table")) ||
-        (w->pins && !(m->pins = larder__lent_map(fds[2], sizeof *m->pins, WRITE, "pins")))) {
+        (w->pins && !(m->pins = larder__lent_map(fds[2], sizeof *m->pins, WRITE, "pins"))) ||
+        (w->tray &&
+         !(m->tray = larder__lent_map(fds[w->pins ? 3 : 2], sizeof *m->tray, WRITE, "tray")))) {
         larder__mapping_unref(out);
         return larder__fail_in(LARDER_E_FORMAT, "%s", a->door.path);
     }
@@ -452,20 +456,24 @@ static int send_pieces(larder__connection *a, larder__wire_piece *p, const unsig
     return rc;
 }
 
-bool larder__connection_bytes(larder__connection *a, const larder__mapping *m, uint32_t lease,
+void larder__connection_bytes(larder__connection *a, larder__mapping *m, uint32_t lease,
                               uint8_t held, larder_buf *b, int code) {
     larder__wire_piece p = {.lease = lease,
                             .code = code,
                             .whole = code < 0 ? 0 : (uint32_t)larder_buf_size(b),
                             .held = held};
     larder__client_enter(a->client);
-    bool there = a->fd >= 0 && a->map == m;
-    if (there && send_pieces(a, &p, code < 0 ? NULL : larder_buf_data(b)) < 0) {
-        larder__connection_lose(a);
-        there = false;
+    if (a->fd >= 0 && a->map == m) {
+        bool laid = code == 0 && m->tray &&
+                    larder__tray_lay(m->tray, &m->laid, larder_buf_data(b), p.whole);
+        int rc = laid ? larder__frame_send(a->fd, LARDER__MSG_LAID, &p, sizeof p, NULL, 0)
+                      : send_pieces(a, &p, code < 0 ? NULL : larder_buf_data(b));
+        if (rc < 0)
+            larder__connection_lose(a);
+        else if (!laid)
+            larder__connection_release(a, m, lease);
     }
     larder__client_done(a->client);
-    return there;
 }
 
 void larder__mapping_done(void *arg, uint64_t lease) {

@@ -12,6 +12,7 @@
 #include "unix/frame.h"
 #include "unix/message.h"
 #include "unix/resident_table.h"
+#include "unix/tray.h"
 
 #include <larder/plugin.h>
 #include <pthread.h>
@@ -32,6 +33,8 @@ typedef struct larder__mapping {
     larder__outside *heads; /* one for every pin */
     uint32_t pin_limit;     /* at most so many */
     bool sealed;            /* the arena can only be read */
+    larder__tray *tray;     /* NULL: none */
+    uint32_t laid;          /* bytes, into it */
     uint64_t arena_bytes, table_bytes, keys;
     /* -1, or a connection that is done with and stays open: when it ends, the daemon gives to
      * others what is still read here. */
@@ -107,10 +110,9 @@ int larder__connection_ask(larder__connection *, uint16_t answer, larder_reader 
 void larder__connection_release(larder__connection *, const larder__mapping *, uint32_t lease);
 void larder__connection_made(larder__connection *, const larder__mapping *, uint32_t lease,
                              int code);
-/* What this lease promised, for the daemon to write; a code: there is nothing. False: the daemon is
- * gone, or the memory is another's. */
-bool larder__connection_bytes(larder__connection *, const larder__mapping *, uint32_t lease,
-                              uint8_t held, larder_buf *, int code);
+/* What this lease promised, for the daemon to write, and the lease; a code: there is nothing. */
+void larder__connection_bytes(larder__connection *, larder__mapping *, uint32_t lease, uint8_t held,
+                              larder_buf *, int code);
 /* Both lists belong to the memory they came with: after that is gone nobody wants them back. */
 void larder__connection_forget(larder__connection *);
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LARDER__FRAME_MOST = 16 << 20, LARDER__FRAME_FDS = 3 };
+enum { LARDER__FRAME_MOST = 16 << 20, LARDER__FRAME_FDS = 4 };
 
 typedef struct larder__frame_head {
     uint32_t bytes; /* of the body */

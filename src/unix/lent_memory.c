@@ -1,6 +1,7 @@
 #include "unix/lent_memory.h"
 
 #include "base/err.h"
+#include "base/mem.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 /* Of the kernel's interface; its headers are not everywhere where a C library is. */
 enum { TMPFS_MAGIC = 0x01021994 };
@@ -41,6 +43,30 @@ void *larder__lent_map(int fd, uint64_t bytes, int how, const char *what) {
         return NULL;
     }
     return at;
+}
+
+int larder__lent_new(const char *name, size_t bytes, int how, void **at) {
+    if (!larder__mem_take(bytes))
+        return LARDER_E_NOMEM;
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    *at = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        *at = mmap(NULL, bytes, how, MAP_SHARED, fd, 0);
+    if (*at != MAP_FAILED)
+        return fd;
+    int err = errno;
+    if (fd >= 0)
+        close(fd);
+    larder__mem_give(bytes);
+    return larder__fail(larder__code_of_errno(err), "memory to share (%s): %s", name,
+                        strerror(err));
+}
+
+void larder__lent_free(int fd, void *at, size_t bytes) {
+    munmap(at, bytes);
+    close(fd);
+    larder__mem_give(bytes);
 }
 
 int larder__lent_view(int fd) {

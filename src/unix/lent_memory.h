@@ -4,13 +4,19 @@
 #ifndef LARDER_UNIX_LENT_MEMORY_H
 #define LARDER_UNIX_LENT_MEMORY_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* `how`: of mmap. `what`: for the sentence. NULL: it is not as it should be, and why is said;
  * descriptors stay the caller's. */
 void *larder__lent_map(int fd, uint64_t bytes, int how, const char *what);
 
-/* The other way: a descriptor of the same memory for another user, who can read there and never
+/* The other way: new memory to be lent to a job, which can make it neither shorter nor longer,
+ * mapped at *at; it counts (base/mem.h). Its descriptor, or a code. */
+int larder__lent_new(const char *name, size_t bytes, int how, void **at);
+void larder__lent_free(int fd, void *at, size_t bytes);
+
+/* A descriptor of the same memory for another user, who can read there and never
  * write. That takes both: a memfd is open to everybody, so one that is read-only could be opened
  * again for writing through /proc/self/fd. -1: it cannot be made, and why is said. */
 int larder__lent_view(int fd);

@@ -87,6 +87,8 @@ void larder__welcome_write(const larder__welcome *m, larder_writer *w) {
     larder_write_u64(w, m->stream.sweep);
     larder_write_u64(w, m->stream.at);
     larder__agreement_write(&m->about, w);
+    if (m->tray)
+        larder_write_u32(w, m->tray);
 }
 
 int larder__welcome_read(larder__welcome *m, larder_reader *r) {
@@ -102,6 +104,7 @@ int larder__welcome_read(larder__welcome *m, larder_reader *r) {
     m->stream.sweep = larder_read_u64(r);
     m->stream.at = larder_read_u64(r);
     int rc = larder__agreement_read(&m->about, r);
+    m->tray = larder__read_left(r) ? larder_read_u32(r) : 0;
     return rc < 0 ? rc : larder__spoken_check(m->version);
 }
 

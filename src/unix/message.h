@@ -8,8 +8,9 @@
  * batch of which all is there need not be asked for (unix/pins.h).
  *
  * Bytes are written where they will lie, in the arena, by jobs of the daemon's own user and of
- * root. Those of another user can only read there: what they make crosses the socket as BYTES, and
- * the daemon writes it. Before such a job shares what another user's jobs have made it is asked to
+ * root. Those of another user can only read there: what they make they have LAID in memory of their
+ * own (unix/tray.h), and the daemon takes it over; what finds no room there crosses the socket as
+ * BYTES. Before such a job shares what another user's jobs have made it is asked to
  * PROVE that it can read the same (unix/witness.h).
  *
  * The ranks of a distributed job say JOIN instead of HELLO: unix/rank_message.h. */
@@ -61,7 +62,8 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(COMING, "daemon: HELLO was heard, and what it takes is being made")                         \
     XX(PROVE, "daemon: which samples to read, to share what others have made of them")             \
     XX(PROOF, "client: what they came to; nothing: it could not")                                  \
-    XX(BYTES, "client: a piece of an entry that it makes and may not write itself")
+    XX(BYTES, "client: a piece of an entry that it makes and may not write itself")                \
+    XX(LAID, "client: such an entry lies in its tray")
 
 /* HELLO, WELCOME and REFUSED keep their numbers, and greetings and the answers to them grow at
  * their ends alone, so that those of another version understand that much: a client says the newest
@@ -97,10 +99,11 @@ typedef struct larder__welcome {
     uint32_t wants_sizes; /* 1: please tell SIZES */
     uint32_t streaming;   /* 1: others are in a stream of fresh samples, at this place */
     uint32_t pins;        /* entries this job may hold without asking, 0: none */
-    uint32_t sealed;      /* 1: it can only read in the arena, and says BYTES */
+    uint32_t sealed;      /* 1: it can only read in the arena, and says LAID and BYTES */
     uint32_t apart;       /* 1: others share this data set and did not get to share it with us */
     larder_stream stream;
     larder__agreement about; /* holds, whatever this job asked for: who came first decided */
+    uint32_t tray;           /* 1: it has one; left out where not, for those who know of none */
 } larder__welcome;
 
 typedef struct larder__wire_made { /* a lease whose bytes are there now, or will never be */
@@ -109,7 +112,8 @@ typedef struct larder__wire_made { /* a lease whose bytes are there now, or will
 } larder__wire_made;
 
 /* The beginning of BYTES, which follow: those from `at` on, of `whole`. They come in order, and the
- * entry is made when all are there; a code: it never will be. */
+ * entry is made when all are there; a code: it never will be. Also all of LAID, about all of an
+ * entry, whose lease goes back with it. */
 typedef struct larder__wire_piece {
     uint32_t lease;
     int32_t code;

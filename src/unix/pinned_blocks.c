@@ -3,12 +3,10 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/mem.h"
+#include "unix/lent_memory.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { FEW = 64 };
 
@@ -47,20 +45,10 @@ static int room_for(larder__pinned *l) {
 
 int larder__pinned_join(larder__pinned *l, uint32_t job, int *out) {
     *out = -1;
-    if (room_for(l) < 0 || !larder__mem_take(sizeof(larder__pins)))
-        return LARDER_E_NOMEM;
-    int fd = memfd_create("larder-pins", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    void *at = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, sizeof(larder__pins)) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        at = mmap(NULL, sizeof(larder__pins), PROT_READ, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) {
-        int err = errno;
-        if (fd >= 0)
-            close(fd);
-        larder__mem_give(sizeof(larder__pins));
-        return larder__fail(larder__code_of_errno(err), "memory for pins: %s", strerror(err));
-    }
+    void *at;
+    int fd = room_for(l);
+    if (fd < 0 || (fd = larder__lent_new("larder-pins", sizeof(larder__pins), PROT_READ, &at)) < 0)
+        return fd;
     l->jobs[job].pins = at;
     l->jobs[job].fd = *out = fd;
     return 0;
@@ -69,9 +57,7 @@ int larder__pinned_join(larder__pinned *l, uint32_t job, int *out) {
 void larder__pinned_leave(larder__pinned *l, uint32_t job) {
     if (!l->jobs[job].pins)
         return;
-    munmap((void *)(uintptr_t)l->jobs[job].pins, sizeof(larder__pins));
-    close(l->jobs[job].fd);
-    larder__mem_give(sizeof(larder__pins));
+    larder__lent_free(l->jobs[job].fd, (void *)(uintptr_t)l->jobs[job].pins, sizeof(larder__pins));
     l->jobs[job].pins = NULL;
     l->jobs[job].fd = -1;
     larder__pinned_sweep(l);

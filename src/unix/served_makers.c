@@ -166,29 +166,62 @@ void larder__served_made(larder__served *s, uint32_t number, uint32_t lease, int
     land(s, m, code < 0 ? LARDER_E_IO : 0);
 }
 
+/* Of what this lease promised n bytes come now. Where they go; NULL: nobody wants them, or, with a
+ * code, they do not fit. */
+static char *place_of(larder__served *s, uint32_t number, const larder__wire_piece *p, size_t n,
+                      int *rc) {
+    const larder__lease *l = larder__leases_find(&s->jobs[number].leases, p->lease);
+    const larder__promised *m = l ? l->making : NULL;
+    *rc = 0;
+    if (!m || p->code < 0)
+        return NULL;
+    if (p->at == m->got && p->whole <= larder_buf_size(m->buf) && p->held < LARDER__SPLIT_FORMS &&
+        n <= p->whole - p->at)
+        return (char *)larder_buf_data(m->buf) + p->at;
+    *rc = larder__fail(LARDER_E_FORMAT, "bytes that do not fit what it promised to make");
+    return NULL;
+}
+
+/* They are there. */
+static void arrived(larder__served *s, uint32_t number, const larder__wire_piece *p, size_t n) {
+    larder__promised *m = larder__leases_find(&s->jobs[number].leases, p->lease)->making;
+    larder__block_head *head = larder__head_of(m->buf);
+    m->got += (uint32_t)n;
+    if (m->got < p->whole)
+        return;
+    head->size = p->whole;
+    head->held = (uint8_t)p->held;
+    larder__served_made(s, number, p->lease, 0);
+}
+
 int larder__served_bytes(larder__served *s, uint32_t number, larder_reader *r) {
     larder__wire_piece p;
     larder_read_bytes(r, &p, sizeof p);
     size_t n = larder__read_left(r);
-    larder__lease *l = larder__leases_find(&s->jobs[number].leases, p.lease);
-    if (larder_read_status(r) < 0 || !l || !l->making)
-        return larder_read_status(r);
-    larder__promised *m = l->making;
-    larder__block_head *head = larder__head_of(m->buf);
-    if (p.code < 0) {
+    int rc = larder_read_status(r);
+    char *to = rc == 0 ? place_of(s, number, &p, n, &rc) : NULL;
+    if (to) {
+        larder_read_bytes(r, to, n);
+        arrived(s, number, &p, n);
+    } else if (rc == 0 && p.code < 0)
         larder__served_made(s, number, p.lease, p.code);
-        return 0;
-    }
-    if (p.at != m->got || p.whole > larder_buf_size(m->buf) || p.held >= LARDER__SPLIT_FORMS ||
-        n > p.whole - p.at)
-        return larder__fail(LARDER_E_FORMAT, "bytes that do not fit what it promised to make");
-    larder_read_bytes(r, (char *)larder_buf_data(m->buf) + p.at, n);
-    m->got += (uint32_t)n;
-    if (m->got < p.whole)
-        return 0;
-    head->size = p.whole;
-    head->held = (uint8_t)p.held;
-    larder__served_made(s, number, p.lease, 0);
+    return rc;
+}
+
+int larder__served_laid(larder__served *s, uint32_t number, larder_reader *r) {
+    larder__served_job *j = &s->jobs[number];
+    larder__wire_piece p;
+    larder_read_bytes(r, &p, sizeof p);
+    int rc = larder_read_status(r);
+    if (rc == 0 && (!j->tray || p.whole > LARDER__TRAY_BYTES))
+        rc = larder__fail(LARDER_E_FORMAT, "it laid down more than its tray holds");
+    char *to = rc == 0 ? place_of(s, number, &p, p.whole, &rc) : NULL;
+    if (rc < 0)
+        return rc;
+    larder__tray_take(j->tray, &j->taken, to, p.whole);
+    if (to)
+        arrived(s, number, &p, p.whole);
+    larder__served_release(s, number, p.lease);
     return 0;
 }
 

@@ -35,6 +35,16 @@ int larder__served_join(larder__served *s, uint64_t quota, bool again, uint64_t 
     return 0;
 }
 
+int larder__served_tray(larder__served *s, uint32_t number) {
+    larder__served_job *j = &s->jobs[number];
+    void *at;
+    int fd = larder__lent_new("larder-tray", sizeof *j->tray, PROT_READ | PROT_WRITE, &at);
+    if (fd < 0)
+        return fd;
+    j->tray = at;
+    return j->tray_fd = fd;
+}
+
 void larder__served_break(larder__served *s, uint32_t number) {
     larder__leases *all = &s->jobs[number].leases;
     for (uint32_t i = 0; i < all->cap; i++)
@@ -49,6 +59,9 @@ void larder__served_leave(larder__served *s, uint32_t number) {
         larder__served_release(s, number, i);
     larder__leases_free(&j->leases);
     larder__pinned_leave(&s->pinned, number);
+    if (j->tray)
+        larder__lent_free(j->tray_fd, j->tray, sizeof *j->tray);
+    j->tray = NULL;
     j->here = false;
     larder__served_feed(s, number, &(larder__op){.type = LARDER__OP_LEAVE});
 }

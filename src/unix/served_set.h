@@ -37,6 +37,8 @@ void larder__served_close(larder__served **); /* jobs that are left are made to 
  * cache that this job may bring in and keep, 0: no limit of its own. */
 int larder__served_join(larder__served *, uint64_t quota, bool again, uint64_t seed, uint32_t *job);
 void larder__served_leave(larder__served *, uint32_t job);
+/* A tray for what it makes, until it leaves: the descriptor, lent, or a code. */
+int larder__served_tray(larder__served *, uint32_t job);
 /* It will keep no promise any more; what it holds stays its own until it leaves. */
 void larder__served_break(larder__served *, uint32_t job);
 /* What a job says. The answer to CLAIM and EXCHANGE is written as a body of TICKETS, that to PICKS
@@ -54,6 +56,8 @@ void larder__served_made(larder__served *, uint32_t job, uint32_t lease, int cod
 /* A piece of what it promised, written here for it. Ignores leases the job does not hold; E_FORMAT:
  * the piece does not fit. */
 int larder__served_bytes(larder__served *, uint32_t job, larder_reader *);
+/* All of it, from its tray. The lease comes back. */
+int larder__served_laid(larder__served *, uint32_t job, larder_reader *);
 
 /* Looks at what is being made: bytes that are there are taken over at once, and the promises of a
  * job that has kept none for two seconds are void. A job that asks for nothing much longer than is

@@ -9,6 +9,7 @@
 #include "unix/lease.h"
 #include "unix/pinned_blocks.h"
 #include "unix/served_set.h"
+#include "unix/tray.h"
 #include "unix/witness.h"
 
 enum { LARDER__MAKING_BUCKETS = 4096, LARDER__BLOCK_HEAD = sizeof(larder__block_head) };
@@ -39,6 +40,9 @@ typedef struct larder__served_job {
     larder_pace pace; /* as it told last, and the threads it prepares with; 0: not told */
     double cores;
     double asked_at, pause; /* its last batch; the longest time between two, fading */
+    larder__tray *tray;     /* NULL: none */
+    int tray_fd;
+    uint32_t taken; /* bytes, from there */
 } larder__served_job;
 
 struct larder__served {

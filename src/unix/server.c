@@ -224,20 +224,31 @@ static void trim(larder__server *s) {
         larder__inbox_free(&s->idle);
 }
 
-/* One piece of what it sent, so that nobody is served for long while others wait. */
-static int hear_all(larder__server *s, larder__server_client *c) {
+/* What there is of one kind: LAID, or everything else. */
+static int hear_each(larder__server *s, larder__server_client *c, bool laid) {
     larder_reader body;
     uint16_t type;
-    int rc = larder__inbox_read(&c->in, c->fd);
-    if (rc <= 0)
-        return rc;
+    int rc;
     while ((rc = larder__inbox_next(&c->in, &type, &body)) == 1) {
+        if ((type == LARDER__MSG_LAID) != laid)
+            continue;
         rc = larder__server_hear(s, c, type, &body);
         s->body.code = s->room.code = 0; /* no memory for one answer: the next may be smaller */
         if (rc < 0 || c->leaving)
             break;
     }
     return rc;
+}
+
+/* One piece of what it sent, so that nobody is served for long while others wait. Copying comes
+ * last: who has made something asks for more in the same breath, and waits for the answer. */
+static int hear_all(larder__server *s, larder__server_client *c) {
+    int rc = larder__inbox_read(&c->in, c->fd);
+    size_t from = c->in.used;
+    if (rc <= 0 || (rc = hear_each(s, c, false)) < 0 || c->leaving)
+        return rc;
+    c->in.used = from;
+    return hear_each(s, c, true);
 }
 
 /* A client has room of its own only while a message of its is not whole. */

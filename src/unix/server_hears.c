@@ -6,6 +6,7 @@
 #include "base/world.h"
 #include "plugins.h"
 #include "unix/served_plan.h"
+#include "unix/tray.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -58,7 +59,8 @@ int larder__server_budget(larder__server *s, const larder__cost *c, uint64_t wan
         *out = want;
         return need <= left(s) ? 0 : lacking(s, what, need);
     }
-    uint64_t others = OTHERS * c->job;
+    bool strangers = (s->conf.mode & 066) != 0;
+    uint64_t others = OTHERS * (c->job + (strangers ? sizeof(larder__tray) : 0));
     *out = left(s) > others ? larder__cost_fit(c, want, left(s) - others) : 0;
     if (*out < c->mean)
         *out = larder__cost_fit(c, want, left(s));
@@ -186,6 +188,15 @@ static int find_set(const larder__server *s, const larder__server_client *c, con
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+/* Without a tray a job gets along too. */
+static bool promise_tray(larder__server *s, larder__server_client *c) {
+    if (sizeof(larder__tray) > left(s))
+        return false;
+    s->promised += sizeof(larder__tray);
+    c->promise += sizeof(larder__tray);
+    return true;
+}
+
 /* The descriptors go with the first bytes of the answer, so that one is sent at once. */
 static int welcome(larder__server *s, larder__server_client *c, bool apart) {
     larder__served *set = c->about.set;
@@ -200,16 +211,19 @@ static int welcome(larder__server *s, larder__server_client *c, bool apart) {
     m.pins = pins >= 0 ? larder__served_about(set)->pins : 0;
     m.sealed = c->user != 0 && c->user != geteuid();
     m.apart = apart;
-    int fds[3] = {-1, -1, pins};
-    int rc = larder__served_memory(set, m.sealed, fds);
+    int fds[LARDER__FRAME_FDS] = {-1, -1, pins};
+    int rc = larder__served_memory(set, m.sealed, fds), count = pins >= 0 ? 3 : 2;
     if (rc < 0)
         return rc;
+    if (m.sealed && promise_tray(s, c) &&
+        (fds[count] = larder__served_tray(set, c->about.job)) >= 0)
+        m.tray = 1, count++;
     s->body.size = 0;
     larder__welcome_write(&m, &s->body);
     if (s->body.code < 0)
         return s->body.code;
     return larder__frame_send(c->fd, LARDER__MSG_WELCOME, s->body.bytes, s->body.size, fds,
-                              pins >= 0 ? 3 : 2);
+                              (size_t)count);
 }
 
 /* One more job on this data set: it may come to this. */
@@ -426,6 +440,8 @@ int larder__server_hear(larder__server *s, larder__server_client *c, uint16_t ty
         return returns(s, c, r);
     if (type == LARDER__MSG_BYTES)
         return larder__served_bytes(c->about.set, c->about.job, r);
+    if (type == LARDER__MSG_LAID)
+        return larder__served_laid(c->about.set, c->about.job, r);
     return type > LARDER__MSG_OP ? operation(s, c, (uint16_t)(type - LARDER__MSG_OP), r)
                                  : larder__fail(LARDER_E_FORMAT, "message %u is unknown", type);
 }

@@ -99,8 +99,8 @@ static void settle(larder__connection *a, passage *p, larder__ticket *t, larder_
         atomic_store(&p->head->state, code == 0 ? LARDER__BLOCK_FULL : LARDER__BLOCK_FAILED);
         larder__word_wake(&p->head->state);
         larder__connection_made(a, p->map, p->lease, code);
+        larder__connection_release(a, p->map, p->lease);
     }
-    larder__connection_release(a, p->map, p->lease);
     end_passage(p);
 }
 

@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEYS = 40, NOBODY = 65534, LARGE = 300000, CLIENTS = 16 };
+enum { KEYS = 40, NOBODY = 65534, LARGE = 600000, MIDDLE = 200000, CLIENTS = 16 };
 
 static char folder[256], path[300];
 static pid_t server_pid;
@@ -67,7 +67,10 @@ static int end(void **st) {
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-static uint32_t size_of(uint64_t key) { return key % 8 == 3 ? LARGE : 1000 + (uint32_t)key; }
+/* One is larger than a tray, and few of another fit in it. */
+static uint32_t size_of(uint64_t key) {
+    return key % 8 == 3 ? LARGE : key % 4 == 1 ? MIDDLE : 1000 + (uint32_t)key;
+}
 
 /* What a sample holds, as somebody sees it: truth is 0. */
 static void paint(unsigned char *out, uint64_t key, unsigned lie) {
@@ -160,7 +163,8 @@ static bool is_told(const job *j) {
 
 /* ---- sharing --------------------------------------------------------------------------------- */
 
-/* What it makes crosses the socket, in pieces where it is large, and is what others of its read. */
+/* What it makes goes through its tray, or over the socket in pieces where it is larger than that,
+ * and is what others of its read. */
 static void it_makes_its_own(void **st) {
     (void)st;
     root_or_skip();
@@ -170,6 +174,36 @@ static void it_makes_its_own(void **st) {
     assert_int_equal(read_all(&first), 0);
     assert_int_equal(first.made, KEYS);
     attach_as(&second, NOBODY, NULL); /* of the same user: nothing to show */
+    assert_int_equal(read_all(&second), 0);
+    assert_int_equal(second.made, 0);
+    leave(&first);
+    leave(&second);
+}
+
+/* More at once than its tray holds: some of it goes over the socket, among the rest. */
+static void it_makes_much(void **st) {
+    (void)st;
+    enum { AT_ONCE = 32 };
+    root_or_skip();
+    start(false);
+    job first = {.lie = 0}, second = {.lie = 0};
+    larder_access a[AT_ONCE];
+    larder__ticket t[AT_ONCE];
+    attach_as(&first, NOBODY, NULL);
+    for (uint64_t k = 0; k < AT_ONCE; k++)
+        a[k] = (larder_access){.key = k, .size = size_of(k), .score = NAN};
+    check_ok(larder__cache_claim(first.cache, a, AT_ONCE, t));
+    for (size_t k = 0; k < AT_ONCE; k++) {
+        larder_buf *b = NULL;
+        assert_int_equal(t[k].task, LARDER__MAKE);
+        check_ok(make(&first, &a[k], NULL, &b));
+        t[k].held = LARDER_ENCODED;
+        larder__cache_fill(first.cache, &t[k], b);
+        larder_buf_unref(&b);
+    }
+    assert_int_equal(read_all(&first), 0); /* also what was just laid down */
+    assert_int_equal(first.made, KEYS);
+    attach_as(&second, NOBODY, NULL);
     assert_int_equal(read_all(&second), 0);
     assert_int_equal(second.made, 0);
     leave(&first);
@@ -451,12 +485,73 @@ static void it_cannot_write(void **st) {
     assert_int_equal(status, 0);
 }
 
+/* ---- handing over ---------------------------------------------------------------------------- */
+
+typedef struct raw {
+    int fd;
+    larder__inbox in;
+    larder__tray *tray;
+} raw;
+
+/* A client that says what it likes; the first sample is its to make, at lease 0. */
+static void come_in(raw *c, uid_t user) {
+    larder__door door = larder__door_at(path);
+    larder__hello h = hello();
+    larder_writer w = {0};
+    larder_reader body;
+    larder__welcome m = {0};
+    int fds[LARDER__FRAME_FDS];
+    h.magic = LARDER__WIRE_MAGIC;
+    h.version = LARDER__WIRE_VERSION;
+    h.at_once = 256;
+    assert_int_equal(seteuid(user), 0);
+    c->fd = larder__daemon_connect(&door);
+    assert_int_equal(seteuid(0), 0);
+    assert_true(c->fd >= 0);
+    larder__inbox_init(&c->in);
+    larder__hello_write(&h, &w);
+    check_ok(larder__frame_send(c->fd, LARDER__MSG_HELLO, w.bytes, w.size, NULL, 0));
+    check_ok(larder__daemon_hear(c->fd, &c->in, LARDER__MSG_WELCOME, &body));
+    check_ok(larder__welcome_read(&m, &body));
+    assert_int_equal(m.tray, user != 0);
+    for (int i = 0; i < LARDER__FRAME_FDS; i++)
+        fds[i] = larder__inbox_take_fd(&c->in);
+    c->tray = NULL;
+    if (m.tray) {
+        c->tray = mmap(NULL, sizeof *c->tray, PROT_READ | PROT_WRITE, MAP_SHARED, fds[3], 0);
+        assert_true(c->tray != MAP_FAILED);
+    }
+    for (int i = 0; i < LARDER__FRAME_FDS; i++)
+        close(fds[i]);
+    larder__row row = {.key = 0, .size = size_of(0)};
+    larder__op claim = {.type = LARDER__OP_CLAIM, .n = 1, .rows = &row};
+    w.size = 0;
+    larder__op_write(&claim, &w);
+    check_ok(
+        larder__frame_send(c->fd, LARDER__MSG_OP + LARDER__OP_CLAIM, w.bytes, w.size, NULL, 0));
+    check_ok(larder__daemon_hear(c->fd, &c->in, LARDER__MSG_TICKETS, &body));
+    larder__writer_free(&w);
+}
+
+static int ask_how_it_is(raw *c) {
+    larder_reader body;
+    larder__frame_send(c->fd, LARDER__MSG_STATUS, NULL, 0, NULL, 0); /* it may have hung up */
+    return larder__daemon_hear(c->fd, &c->in, LARDER__MSG_STATUS_IS, &body);
+}
+
+static void go(raw *c) {
+    larder__inbox_free(&c->in);
+    if (c->tray)
+        munmap(c->tray, sizeof *c->tray);
+    close(c->fd);
+}
+
 /* Pieces of what was promised that do not fit are the end of the connection, and nothing is kept.
  */
 static void pieces_that_do_not_fit(void **st) {
     (void)st;
     root_or_skip();
-    start(false);
+    start(true);
     const larder__wire_piece bad[] = {
         {.lease = 0, .whole = 2000, .at = 0},            /* longer than promised */
         {.lease = 0, .whole = 1000, .at = 5},            /* not from the beginning */
@@ -465,41 +560,102 @@ static void pieces_that_do_not_fit(void **st) {
         {.lease = 0, .whole = 1000, .at = UINT32_MAX},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        larder__door door = larder__door_at(path);
-        larder__hello h = hello();
-        larder_writer w = {0};
-        larder__inbox in;
-        larder_reader body;
-        h.magic = LARDER__WIRE_MAGIC;
-        h.version = LARDER__WIRE_VERSION;
-        h.at_once = 256;
-        int fd = larder__daemon_connect(&door);
-        assert_true(fd >= 0);
-        larder__inbox_init(&in);
-        larder__hello_write(&h, &w);
-        check_ok(larder__frame_send(fd, LARDER__MSG_HELLO, w.bytes, w.size, NULL, 0));
-        check_ok(larder__daemon_hear(fd, &in, LARDER__MSG_WELCOME, &body));
-        larder__row row = {.key = 0, .size = 1000};
-        larder__op claim = {.type = LARDER__OP_CLAIM, .n = 1, .rows = &row};
-        w.size = 0;
-        larder__op_write(&claim, &w);
+        raw c;
+        come_in(&c, i % 2 ? NOBODY : 0);
         check_ok(
-            larder__frame_send(fd, LARDER__MSG_OP + LARDER__OP_CLAIM, w.bytes, w.size, NULL, 0));
-        check_ok(larder__daemon_hear(fd, &in, LARDER__MSG_TICKETS, &body));
-        check_ok(
-            larder__frame_send_two(fd, LARDER__MSG_BYTES, &bad[i], sizeof bad[i], "01234567", 8));
-        assert_int_equal(larder__daemon_hear(fd, &in, LARDER__MSG_STATUS_IS, &body),
-                         LARDER_E_FORMAT);
+            larder__frame_send_two(c.fd, LARDER__MSG_BYTES, &bad[i], sizeof bad[i], "01234567", 8));
+        assert_int_equal(ask_how_it_is(&c), LARDER_E_FORMAT);
         assert_non_null(strstr(larder_errmsg(), "promised to make"));
-        larder__inbox_free(&in);
-        larder__writer_free(&w);
-        close(fd);
+        go(&c);
     }
+}
+
+/* The same of what lies in a tray. */
+static void trays_that_do_not_fit(void **st) {
+    (void)st;
+    root_or_skip();
+    start(true);
+    const struct {
+        larder__wire_piece p;
+        uid_t user;
+        const char *says;
+    } bad[] = {
+        {{.lease = 0, .whole = 2000}, NOBODY, "promised to make"},
+        {{.lease = 0, .whole = 1000, .at = 5}, NOBODY, "promised to make"},
+        {{.lease = 0, .whole = 1000, .held = 9}, NOBODY, "promised to make"},
+        {{.lease = 7, .whole = LARDER__TRAY_BYTES + 1}, NOBODY, "tray"},
+        {{.lease = 7, .whole = UINT32_MAX, .code = -1}, NOBODY, "tray"},
+        {{.lease = 0, .whole = 1000}, 0, "tray"}, /* it has none, and needs none */
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        raw c;
+        come_in(&c, bad[i].user);
+        check_ok(larder__frame_send(c.fd, LARDER__MSG_LAID, &bad[i].p, sizeof bad[i].p, NULL, 0));
+        int rc = ask_how_it_is(&c);
+        assert_int_equal(rc == 0 ? ask_how_it_is(&c) : rc, LARDER_E_FORMAT);
+        assert_non_null(strstr(larder_errmsg(), bad[i].says));
+        go(&c);
+    }
+}
+
+/* What nobody waits for is passed over; and what others read does not lie in the tray. */
+static void it_scribbles(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    raw c;
+    job after = {.lie = 0};
+    uint32_t laid = 0;
+    unsigned char right[2000] = {0};
+    come_in(&c, NOBODY);
+    const larder__wire_piece all[] = {{.lease = 7, .whole = 1001},
+                                      {.lease = 7, .whole = 999, .code = -1},
+                                      {.lease = 0, .whole = size_of(0)}};
+    for (size_t i = 0; i < 3; i++) {
+        if (i == 2)
+            paint(right, 0, 0);
+        assert_true(larder__tray_lay(c.tray, &laid, right, all[i].whole));
+        atomic_store(&c.tray->taken, 12345); /* the daemon does not go by it */
+        check_ok(larder__frame_send(c.fd, LARDER__MSG_LAID, &all[i], sizeof all[i], NULL, 0));
+        for (int k = 0; k < 2; k++) /* questions of the same breath come first */
+            check_ok(ask_how_it_is(&c));
+        assert_int_equal(atomic_load(&c.tray->taken), laid);
+    }
+    memset(c.tray, 0x5a, sizeof *c.tray);
+    attach_as(&after, NOBODY, NULL);
+    assert_int_equal(read_all(&after), 0);
+    assert_int_equal(after.made, KEYS - 1);
+    leave(&after);
+    go(&c);
+}
+
+/* One that knows of no tray says all in BYTES. */
+static void it_has_no_tray(void **st) {
+    (void)st;
+    root_or_skip();
+    start(false);
+    raw c;
+    job after = {.lie = 0};
+    unsigned char right[2000];
+    paint(right, 0, 0);
+    come_in(&c, NOBODY);
+    larder__wire_piece p = {.lease = 0, .whole = size_of(0)};
+    check_ok(larder__frame_send_two(c.fd, LARDER__MSG_BYTES, &p, sizeof p, right, 100));
+    p.at = 100;
+    check_ok(larder__frame_send_two(c.fd, LARDER__MSG_BYTES, &p, sizeof p, right + 100,
+                                    size_of(0) - 100));
+    check_ok(ask_how_it_is(&c));
+    attach_as(&after, NOBODY, NULL);
+    assert_int_equal(read_all(&after), 0);
+    assert_int_equal(after.made, KEYS - 1);
+    leave(&after);
+    go(&c);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_makes_its_own, begin, end),
+        cmocka_unit_test_setup_teardown(it_makes_much, begin, end),
         cmocka_unit_test_setup_teardown(it_fails, begin, end),
         cmocka_unit_test_setup_teardown(it_cannot_read, begin, end),
         cmocka_unit_test_setup_teardown(it_can_read, begin, end),
@@ -511,6 +667,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(ranks_of_one_user, begin, end),
         cmocka_unit_test_setup_teardown(it_cannot_write, begin, end),
         cmocka_unit_test_setup_teardown(pieces_that_do_not_fit, begin, end),
+        cmocka_unit_test_setup_teardown(trays_that_do_not_fit, begin, end),
+        cmocka_unit_test_setup_teardown(it_scribbles, begin, end),
+        cmocka_unit_test_setup_teardown(it_has_no_tray, begin, end),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

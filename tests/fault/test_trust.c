@@ -7,6 +7,7 @@
 #include "unix/lent_memory.h"
 #include "unix/rank_link.h"
 #include "unix/rank_message.h"
+#include "unix/tray.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -391,10 +392,12 @@ static void memory_of_a_cache(void **st) {
                          .about.keys = KEYS,
                          .about.share = {1},
                          .about.budget = KEYS * SIZE,
-                         .pins = 16};
+                         .pins = 16,
+                         .tray = 1};
     larder__welcome_write(&w, &body);
-    const uint64_t bytes[] = {1 << 20, larder__table_bytes(KEYS), sizeof(larder__pins)};
-    try_all(attach, LARDER__MSG_WELCOME, &body, bytes, 3);
+    const uint64_t bytes[] = {1 << 20, larder__table_bytes(KEYS), sizeof(larder__pins),
+                              sizeof(larder__tray)};
+    try_all(attach, LARDER__MSG_WELCOME, &body, bytes, 4);
     larder__writer_free(&body);
 }
 

@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { FAKE_ARENA = 1 << 16, FAKE_MEMORIES = 3, FAKE_PIECE = 1000 };
+enum { FAKE_ARENA = 1 << 16, FAKE_MEMORIES = 4, FAKE_PIECE = 1000 };
 
 static struct {
     char folder[32], path[64];

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "fuzz_daemon.h"
 #include "unix/attach.h"
+#include "unix/tray.h"
 
 #include <math.h>
 
@@ -50,6 +51,7 @@ static void welcome(larder_writer *w, uint8_t how) {
                          .streaming = how >> 3 & 1,
                          .pins = how & 2 ? 16 : 0,
                          .sealed = how >> 4 & 1,
+                         .tray = how >> 6 & 1,
                          .about.keys = KEYS,
                          .about.share = {1},
                          .about.budget = KEYS * SIZE,
@@ -66,8 +68,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0)
         return 0;
     if (fake.listener < 0)
-        fake_open((const uint64_t[]){FAKE_ARENA, larder__table_bytes(KEYS), sizeof(larder__pins)},
-                  3);
+        fake_open((const uint64_t[]){FAKE_ARENA, larder__table_bytes(KEYS), sizeof(larder__pins),
+                                     sizeof(larder__tray)},
+                  4);
     welcome(&greeting, data[0]);
     unsigned char *says =
         data[0] & 1 ? fake_says(LARDER__MSG_COMING, &(larder_writer){0}, data + 1, size - 1)

@@ -409,6 +409,7 @@ static void wire(void **st) {
     r = (larder_reader){.at = w.bytes, .end = w.bytes + w.size};
     check_ok(larder__welcome_read(&read, &r));
     assert_int_equal(read.arena_bytes, 4096);
+    assert_int_equal(read.tray, 0);
     w.size = 0;
     larder__join j = {.magic = LARDER__WIRE_MAGIC,
                       .version = 10,
