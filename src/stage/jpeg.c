@@ -31,6 +31,7 @@ static bool jpeg_mine(const uint8_t *bytes, size_t size) {
 #include "stage/jpeg_words.h"
 
 #define ROWS_AT_ONCE 16
+#define ASKEW 8 /* bytes: the library writes aligned rows past the caches, but they are read soon */
 #define AGAIN 1 /* to be decoded once more, by the library alone */
 
 typedef struct jpeg_state {
@@ -247,6 +248,7 @@ static int decode(larder__scratch *s, uint32_t denominator, larder__rect want, b
     uint8_t *to = larder__scratch_take(s, LARDER__BLOCK_DECODED, stride * rows + 64);
     if (!to)
         return LARDER_E_NOMEM;
+    to += ASKEW;
     read_rows(j, to, stride, want);
     if (j->d.out_color_space == JCS_CMYK)
         cmyk_to_rgb(to, stride / 4 * rows);
