@@ -31,8 +31,7 @@ static bool jpeg_mine(const uint8_t *bytes, size_t size) {
 #include "stage/jpeg_words.h"
 
 #define ROWS_AT_ONCE 16
-#define ASKEW 8 /* bytes: the library writes aligned rows past the caches, but they are read soon  \
-                 */
+#define ASKEW 8 /* bytes: the library writes aligned rows past the caches */
 #define AGAIN 1 /* to be decoded once more, by the library alone */
 
 typedef struct jpeg_state {
