@@ -1,11 +1,13 @@
 /* Photographs to RandomResizedCrop(224), flip, normalise, per core-second: from packed shards of
  * which the crop's segments are read, from the same pictures as they were, and with a full decode.
  *
- *     bench_pack --packed FOLDER --plain URI [--rounds N] [--samples N] [--open|--profile|--epoch]
+ *     bench_pack --packed FOLDER --plain URI [--rounds N] [--samples N] [--u8]
+ *                [--open|--profile|--epoch]
  *
  * The cases take turns; CPU time of the process, median and spread of the rounds. --open measures
  * opening the packed set instead: seconds and peak memory. --profile runs the packed case
- * alone and without a loader, for a profiler; --epoch an epoch of it, by the clock on the wall. */
+ * alone and without a loader, for a profiler; --epoch an epoch of it, by the clock on the wall.
+ * --u8: bytes, channels last and not normalised, as a device gets them. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "source/source.h"
@@ -17,7 +19,8 @@
 #include <sys/resource.h>
 
 enum { WARM = 8 }; /* batches before the clock starts */
-#define AUGMENT "rrc:size=224|flip|normalize:preset=imagenet"
+#define PLACED "rrc:size=224|flip"
+#define AUGMENT PLACED "|normalize:preset=imagenet"
 
 typedef struct options {
     const char *packed, *plain;
@@ -25,6 +28,8 @@ typedef struct options {
     uint64_t samples;
     bool open, profile, epoch;
 } options;
+
+static bool bytes_alone; /* --u8 */
 
 static void die(const char *what) {
     fprintf(stderr, "bench_pack: %s: %s\n", what, larder_errmsg());
@@ -43,7 +48,9 @@ static rate through_loader(const char *source, larder_parts parts, uint64_t want
     larder_loader_conf conf = {.size = sizeof conf};
     conf.source = source;
     conf.cache = "0";
-    conf.augment = AUGMENT;
+    conf.augment = bytes_alone ? PLACED : AUGMENT;
+    conf.dtype = bytes_alone ? LARDER_U8 : LARDER_F32;
+    conf.layout = bytes_alone ? LARDER_NHWC : LARDER_NCHW;
     conf.batch = 64;
     conf.threads = 1;
     conf.parts = parts;
@@ -83,7 +90,10 @@ static rate one_by_one(const char *source, bool whole, uint64_t want) {
     larder__data *d = NULL;
     larder__pipeline *p = NULL;
     larder__scratch *s = NULL;
-    larder__pipeline_conf conf = {.spec = AUGMENT, .dtype = LARDER_F32, .whole = whole};
+    larder__pipeline_conf conf = {.spec = bytes_alone ? PLACED : AUGMENT,
+                                  .dtype = bytes_alone ? LARDER_U8 : LARDER_F32,
+                                  .layout = bytes_alone ? LARDER_NHWC : LARDER_NCHW,
+                                  .whole = whole};
     if (larder__data_open(&d, source) < 0 || larder__pipeline_open(&p, &conf) < 0 ||
         larder__scratch_open(&s) < 0)
         die(source);
@@ -201,6 +211,8 @@ int main(int argc, char **argv) {
             o.open = true;
         else if (strcmp(argv[i], "--profile") == 0)
             o.profile = true;
+        else if (strcmp(argv[i], "--u8") == 0)
+            bytes_alone = true;
         else if (strcmp(argv[i], "--epoch") == 0)
             o.epoch = true;
     }

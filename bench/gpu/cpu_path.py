@@ -31,9 +31,9 @@ sys.path.insert(0, os.path.dirname(HERE))
 from feed_cores import order_of  # noqa: E402
 from run_lines import add_run  # noqa: E402
 
-PHASES = [("Huffman codes", r"decode_mcu|(read|skip)_blocks|pair_of|long_entry|more_plain|copy_plain|make_codes|leap|entropy|long_symbol"),
-          ("resample", r"both_ways|^sum_|taps|resample|reach_of|sum_rows"),
-          ("normalise and emit", r"^planes|^rows_|emit|normalize|gather"),
+PHASES = [("Huffman codes", r"decode_mcu|(read|skip)_blocks|make_pairs|one_of|long_entry|more_plain|copy_plain|make_codes|leap|entropy"),
+          ("resample", r"both_ways|^(rows|columns)_(avx|plain)|taps|resample|reach_of"),
+          ("normalise and emit", r"^planes|^packed_|^line_|^rows_|emit|normalize|gather"),
           ("cut out of the pack", r"splice|part|pack|crc|sum_block"),
           ("read", r"^kernel$"), ("copies, memory", r"^libc")]
 THP_DISABLE = 41  # PR_SET_THP_DISABLE

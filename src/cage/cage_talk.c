@@ -38,13 +38,13 @@ int larder__cage_picture(const larder__cage_answer *a, larder__rect want, const 
                          larder__picture *pic) {
     const int64_t most = LARDER__DECODED_SIDE * 2, spare = 64; /* rows are read past their end */
     const larder__rect *is = &a->is;
-    bool fits = a->at == 0 && is->x0 >= 0 && is->y0 >= 0 && is->x0 <= want.x0 &&
+    bool fits = a->at >= 0 && a->at < spare && is->x0 >= 0 && is->y0 >= 0 && is->x0 <= want.x0 &&
                 is->y0 <= want.y0 && is->x1 >= want.x1 && is->y1 >= want.y1 && is->x1 <= most &&
                 is->y1 <= most && is->x1 > is->x0 && is->y1 > is->y0 && a->row > 0 &&
                 a->row <= most * 8 && a->row % 4 == 0 && (is->x1 - is->x0) * 4 <= a->row &&
-                (is->y1 - is->y0) * a->row + spare <= (int64_t)LARDER__CAGE_OUT;
+                (is->y1 - is->y0) * a->row + 2 * spare <= (int64_t)LARDER__CAGE_OUT;
     if (!fits)
         return larder__fail(LARDER_E_FORMAT, "answered with pixels that are none");
-    *pic = (larder__picture){out, (ptrdiff_t)a->row, 4, 1, *is};
+    *pic = (larder__picture){out + a->at, (ptrdiff_t)a->row, 4, 1, *is};
     return 0;
 }

@@ -191,8 +191,42 @@ static void planes_u8(const larder__emit *e, uint8_t *out, bool words) {
     }
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#include <immintrin.h>
+
+/* Four pixels at a time, as long as what is written behind them is of this row. How many. */
+__attribute__((target("ssse3"))) static size_t packed_fours(uint8_t *to, const uint8_t *from,
+                                                            ptrdiff_t step, size_t n) {
+    const __m128i forth = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+    const __m128i back = _mm_setr_epi8(12, 13, 14, 8, 9, 10, 4, 5, 6, 0, 1, 2, -1, -1, -1, -1);
+    const __m128i order = step > 0 ? forth : back;
+    size_t i = 0;
+    from -= step > 0 ? 0 : 12;
+    for (; i + 6 <= n; i += 4, to += 12, from += 4 * step)
+        _mm_storeu_si128((void *)to, _mm_shuffle_epi8(_mm_loadu_si128((const void *)from), order));
+    return i;
+}
+
+static size_t packed_some(uint8_t *to, const uint8_t *from, ptrdiff_t step, size_t n) {
+    return __builtin_cpu_supports("ssse3") ? packed_fours(to, from, step, n) : 0;
+}
+
+#else
+
+static size_t packed_some(uint8_t *to, const uint8_t *from, ptrdiff_t step, size_t n) {
+    (void)to, (void)from, (void)step, (void)n;
+    return 0;
+}
+
+#endif
+
 /* Pixels of 4 bytes into 3: each is written whole and the next one over its end. */
 static void packed_words(uint8_t *to, const uint8_t *from, ptrdiff_t step, size_t n) {
+    size_t some = packed_some(to, from, step, n);
+    to += 3 * some;
+    from += (ptrdiff_t)some * step;
+    n -= some;
     for (size_t i = 0; i + 1 < n; i++, to += 3, from += step)
         memcpy(to, from, 4);
     memcpy(to, from, n > 0 ? 3 : 0);

@@ -31,6 +31,7 @@ static bool jpeg_mine(const uint8_t *bytes, size_t size) {
 #include "stage/jpeg_words.h"
 
 #define ROWS_AT_ONCE 16
+#define ASKEW 8 /* bytes: the library writes aligned rows past the caches */
 #define AGAIN 1 /* to be decoded once more, by the library alone */
 
 typedef struct jpeg_state {
@@ -214,9 +215,10 @@ static void read_rows(jpeg_state *j, uint8_t *to, size_t stride, larder__rect wa
     }
 }
 
-/* Narrows decoding to the columns of `want` and a margin; what it became in x0, x1. */
+/* Narrows decoding to the columns of `want`, and a margin where colours are coarser than that; what
+ * it became in x0, x1. */
 static void narrow(jpeg_state *j, larder__rect *want) {
-    const int64_t margin = LARDER__JPEG_MARGIN;
+    const int64_t margin = j->d.max_h_samp_factor > 1 ? LARDER__JPEG_MARGIN : 0;
     JDIMENSION x0 = want->x0 > margin ? (JDIMENSION)(want->x0 - margin) : 0;
     JDIMENSION x1 = (JDIMENSION)(want->x1 + margin);
     x1 = x1 < j->d.output_width ? x1 : j->d.output_width;
@@ -247,6 +249,7 @@ static int decode(larder__scratch *s, uint32_t denominator, larder__rect want, b
     uint8_t *to = larder__scratch_take(s, LARDER__BLOCK_DECODED, stride * rows + 64);
     if (!to)
         return LARDER_E_NOMEM;
+    to += ASKEW;
     read_rows(j, to, stride, want);
     if (j->d.out_color_space == JCS_CMYK)
         cmyk_to_rgb(to, stride / 4 * rows);

@@ -27,6 +27,8 @@ static const uint8_t natural[64 + 16] = {
     29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,
     47, 55, 62, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63};
 
+enum { LOOKS = 1 << LARDER__LOOK };
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* A value of `bits` bits, 1 to 15, at the top of a word: those with the top bit clear are negative.
@@ -36,11 +38,28 @@ LARDER__INLINE int32_t value_of(uint64_t word, uint32_t bits) {
     return (int32_t)(word >> (64 - bits)) + (negative & (1 - (1 << bits)));
 }
 
-static void fill(larder__entry *to, uint32_t code, uint32_t length, uint8_t symbol) {
-    uint32_t spare = LARDER__LOOK - length, size = symbol & 15;
+/* One coefficient: a code and a value that is negative or not. What was read before the value's
+ * end is this number more than it. */
+static larder__pair one_of(uint32_t code, larder__entry e, bool negative, bool dc) {
+    int32_t more = (int32_t)(code << e.size) + (negative ? (1 << e.size) - 1 : 0);
+    larder__pair p = {e.used,         (uint8_t)(e.run + 1), e.run, (uint8_t)(64 - e.used),
+                      (int16_t)-more, (int16_t)-more};
+    if (e.size == 0 && !dc) {
+        p.run = 0;
+        p.by = e.run == 15 ? LARDER__ODD : LARDER__ENDS;
+    }
+    return p;
+}
+
+/* Where the first bit of its value is not there, whether it is negative is not known. */
+static void fill(larder__codes *c, uint32_t code, uint32_t length, uint8_t symbol) {
+    uint32_t n = 1u << (LARDER__LOOK - length), at = code * n, size = symbol & 15;
     larder__entry e = {(uint8_t)(length + size), (uint8_t)length, (uint8_t)size, symbol >> 4};
-    for (uint32_t i = code << spare; i < (code + 1) << spare; i++)
-        to[i] = e;
+    larder__pair low = one_of(code, e, size > 0, c->dc), high = one_of(code, e, false, c->dc);
+    for (uint32_t i = 0; i < n; i++)
+        c->entries[at + i] = e;
+    for (uint32_t i = 0; i < n && (n > 1 || size == 0); i++)
+        c->pairs[at + i] = i < n / 2 ? low : high;
 }
 
 __attribute__((noinline)) static larder__entry long_entry(uint64_t bits, const larder__codes *c) {
@@ -61,45 +80,44 @@ LARDER__INLINE larder__entry entry_of(uint64_t bits, const larder__codes *c) {
     return __builtin_expect(e.used != 0, 1) ? e : long_entry(bits, c);
 }
 
+LARDER__INLINE bool is_end(larder__entry e) { return e.size == 0 && e.run != 15; }
+
 /* As many codes as these bits have, with their values, which may reach beyond; up to the end of a
  * block. */
-static larder__leap leap_of(const larder__codes *c, uint32_t first_bits) {
-    uint64_t bits = (uint64_t)first_bits << (64 - LARDER__LOOK);
+static larder__leap leap_of(const larder__codes *c, uint32_t bits) {
+    const larder__pair *p = &c->pairs[bits];
     larder__leap leap = {0};
-    while (leap.used < LARDER__LOOK) {
-        larder__entry e = entry_of(bits, c);
-        if (e.used == 0 || leap.used + e.length > LARDER__LOOK || leap.by + e.run + 1 > 63)
+    if (p->by != LARDER__ODD)
+        leap = (larder__leap){p->used, p->by};
+    while (leap.used < LARDER__LOOK && leap.by < LARDER__ENDS) {
+        larder__entry e = c->entries[bits << leap.used & (LOOKS - 1)];
+        uint32_t by = leap.by + (is_end(e) ? (uint32_t)LARDER__ENDS : e.run + 1u);
+        if (!e.used || leap.used + e.length > LARDER__LOOK || (by & 127) > 63)
             break;
         leap.used = (uint8_t)(leap.used + e.used);
-        bits <<= e.used;
-        if (e.size == 0 && e.run != 15) {
-            leap.by |= LARDER__LEAP_ENDS;
-            break;
-        }
-        leap.by = (uint8_t)(leap.by + e.run + 1);
+        leap.by = (uint8_t)by;
     }
+    leap.by = leap.used ? leap.by : LARDER__ODD;
     return leap;
 }
 
-/* Values may reach beyond the bits that are looked at, codes may not. */
-static larder__pair pair_of(const larder__codes *c, uint32_t first_bits) {
-    uint64_t bits = (uint64_t)first_bits << (64 - LARDER__LOOK);
-    larder__entry a = entry_of(bits, c);
-    if (a.size == 0 || a.length > LARDER__LOOK)
-        return (larder__pair){.by = LARDER__ODD};
-    larder__pair p = {a.used, (uint8_t)(a.run + 1), a.run,
-                      0,      {a.length, a.length}, {a.size, a.size}};
-    if (a.used >= LARDER__LOOK)
-        return p;
-    larder__entry b = entry_of(bits << a.used, c);
-    if (b.size == 0 || a.used + b.length > LARDER__LOOK)
-        return p;
-    p.more = (uint8_t)(b.run + 1);
-    p.at[1] = (uint8_t)(a.used + b.length);
-    p.size[1] = b.size;
-    p.used = (uint8_t)(a.used + b.used);
-    p.by = (uint8_t)(p.by + p.more);
-    return p;
+/* A second one, where its code is there too. */
+static void make_pairs(larder__codes *c) {
+    larder__pair one[LOOKS];
+    memcpy(one, c->pairs, sizeof one);
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        larder__pair a = one[i], *to = &c->pairs[i];
+        if (a.by >= LARDER__ODD || a.used >= LARDER__LOOK)
+            continue;
+        uint32_t rest = i << a.used & (LOOKS - 1), before = i >> (LARDER__LOOK - a.used);
+        larder__entry e = c->entries[rest];
+        larder__pair b = one[rest];
+        if (b.by == LARDER__ODD || a.used + e.length + (e.size > 0) > LARDER__LOOK)
+            continue;
+        to->used = (uint8_t)(a.used + b.used);
+        to->by = (uint8_t)(a.by + b.by);
+        to->last = (int16_t)(b.first - (int32_t)(before << b.used));
+    }
 }
 
 /* Pictures of one camera or program often bring the same table. The library has checked it when it
@@ -110,26 +128,28 @@ static void make_codes(larder__codes *c, const JHUFF_TBL *t, bool dc) {
         return;
     uint32_t code = 0, at = 0;
     memset(c->entries, 0, sizeof c->entries);
+    for (uint32_t i = 0; i < LOOKS; i++)
+        c->pairs[i] = (larder__pair){.by = LARDER__ODD};
+    c->dc = dc;
     memcpy(c->bits, t->bits, sizeof c->bits);
     memcpy(c->symbols, t->huffval, sizeof c->symbols);
     for (uint32_t length = 1; length <= 16; length++, code <<= 1) {
         c->offset[length] = (int32_t)at - (int32_t)code;
         for (uint32_t k = 0; k < t->bits[length] && at < 256; k++, at++, code++)
             if (length <= LARDER__LOOK)
-                fill(c->entries, code, length, t->huffval[at] & (dc ? 15 : 255));
+                fill(c, code, length, t->huffval[at] & (dc ? 15 : 255));
         c->limit[length] = (int32_t)(code << (16 - length));
     }
-    c->dc = dc;
     c->made = true;
     c->leaps_made = false;
-    for (uint32_t i = 0; !dc && i < 1u << LARDER__LOOK; i++)
-        c->pairs[i] = pair_of(c, i);
+    if (!dc)
+        make_pairs(c);
 }
 
 static void make_leaps(larder__codes *c) {
     if (c->leaps_made)
         return;
-    for (uint32_t i = 0; i < 1u << LARDER__LOOK; i++)
+    for (uint32_t i = 0; i < LOOKS; i++)
         c->leaps[i] = leap_of(c, i);
     c->leaps_made = true;
 }
@@ -203,9 +223,18 @@ static void next_segment(larder__entropy *e) {
     memset(e->last, 0, sizeof e->last);
 }
 
+LARDER__INLINE JCOEF coefficient(reader r, uint32_t shift, int16_t added) {
+    return (JCOEF)((r.bits >> (shift & 63)) + (uint64_t)added);
+}
+
 /* The difference to the last mean colour. */
 LARDER__INLINE reader read_dc(larder__entropy *e, reader r, const larder__codes *c, int32_t *last) {
     r = refilled(r);
+    const larder__pair *p = &c->pairs[r.bits >> (64 - LARDER__LOOK)];
+    if (__builtin_expect(p->by != LARDER__ODD, 1)) {
+        *last = (int32_t)((uint32_t)*last + (uint32_t)coefficient(r, p->shift, p->first));
+        return dropped(r, p->used);
+    }
     larder__entry d = entry_of(r.bits, c);
     if (!d.used)
         e->fault(e);
@@ -224,61 +253,89 @@ LARDER__INLINE bool odd_code(larder__entropy *e, reader *r, const larder__codes 
     *k += a.run;
     if (a.size)
         block[natural[*k]] = (JCOEF)value_of(r->bits << a.length, a.size);
-    *r = dropped(*r, a.used);
+    *r = refilled(dropped(*r, a.used));
     *k += 1;
-    return a.size == 0 && a.run != 15;
+    if (is_end(a))
+        return true;
+    if (*k > 64)
+        e->fault(e);
+    return *k == 64;
 }
 
-/* The second of a pair is written first: where there is none, the first one takes its place. Two
- * pairs have 50 bits at most. */
+/* The second of a pair is written first: where there is none, the first one takes its place.
+ * False, and nothing was done: the block may end with them, or they are something else. */
+LARDER__INLINE bool read_pair(reader *r, const larder__codes *c, uint32_t *k, JCOEF *block) {
+    larder__pair p = c->pairs[r->bits >> (64 - LARDER__LOOK)];
+    uint32_t next = *k + p.by;
+    if (__builtin_expect(next > 63, 0))
+        return false;
+    block[natural[next - 1]] = coefficient(*r, 64u - p.used, p.last);
+    block[natural[*k + p.run]] = coefficient(*r, p.shift, p.first);
+    *r = dropped(*r, p.used);
+    *k = next;
+    return true;
+}
+
+/* A block also ends with its last coefficient, and what seems to say so is then the next one's. */
+LARDER__INLINE bool ends_block(uint32_t k, uint32_t by) {
+    return by >= LARDER__ENDS ? k + by - LARDER__ENDS <= 63 : k + by == 64;
+}
+
+/* What read_pair left. True: the block ends. */
+LARDER__INLINE bool read_last(larder__entropy *e, reader *r, const larder__codes *c, uint32_t *k,
+                              JCOEF *block) {
+    larder__pair p = c->pairs[r->bits >> (64 - LARDER__LOOK)];
+    if (!ends_block(*k, p.by))
+        return odd_code(e, r, c, k, block);
+    if (p.by < LARDER__ENDS)
+        block[natural[63]] = coefficient(*r, 64u - p.used, p.last);
+    block[natural[*k + p.run]] = coefficient(*r, p.shift, p.first);
+    *r = dropped(*r, p.used);
+    return true;
+}
+
+/* A refill is enough for two pairs, or for one and what stands before it: 50 bits at most. */
 LARDER__INLINE reader read_ac(larder__entropy *e, reader r, const larder__codes *c, JCOEF *block) {
-    uint32_t k = 1;
-    while (k < 64) {
-        r = refilled(r);
-        for (int i = 0; i < 2 && k < 64; i++) {
-            larder__pair p = c->pairs[r.bits >> (64 - LARDER__LOOK)];
-            if (__builtin_expect(k + p.by > 64, 0)) {
-                if (odd_code(e, &r, c, &k, block))
-                    return r;
-                break;
-            }
-            uint32_t first = k + p.run;
-            block[natural[first + p.more]] = (JCOEF)value_of(r.bits << p.at[1], p.size[1]);
-            block[natural[first]] = (JCOEF)value_of(r.bits << p.at[0], p.size[0]);
-            r = dropped(r, p.used);
-            k += p.by;
+    for (uint32_t k = 1;;) {
+        if (read_pair(&r, c, &k, block)) {
+            r = refilled(r);
+            if (read_pair(&r, c, &k, block))
+                continue;
         }
+        if (read_last(e, &r, c, &k, block))
+            return r;
     }
-    if (k > 64)
-        e->fault(e);
-    return r;
 }
 
-/* As read_ac, where nobody wants the values. */
+/* The same where nobody wants the values. */
+LARDER__INLINE bool skip_codes(reader *r, const larder__codes *c, uint32_t *k) {
+    larder__leap leap = c->leaps[r->bits >> (64 - LARDER__LOOK)];
+    if (__builtin_expect(*k + leap.by > 63, 0))
+        return false;
+    *r = dropped(*r, leap.used);
+    *k += leap.by;
+    return true;
+}
+
+LARDER__INLINE bool skip_last(larder__entropy *e, reader *r, const larder__codes *c, uint32_t *k) {
+    larder__leap leap = c->leaps[r->bits >> (64 - LARDER__LOOK)];
+    JCOEF nowhere[64];
+    if (!ends_block(*k, leap.by))
+        return odd_code(e, r, c, k, nowhere);
+    *r = dropped(*r, leap.used);
+    return true;
+}
+
 LARDER__INLINE reader skip_ac(larder__entropy *e, reader r, const larder__codes *c) {
-    uint32_t k = 1;
-    while (k < 64) {
-        r = refilled(r);
-        larder__leap leap = c->leaps[r.bits >> (64 - LARDER__LOOK)];
-        uint32_t ends = leap.by >> 7, by = leap.by & 127;
-        if (leap.used && k + by + ends <= 64) {
-            r = dropped(r, leap.used);
-            k += by;
-            if (ends)
-                return r;
-            continue;
+    for (uint32_t k = 1;;) {
+        if (skip_codes(&r, c, &k)) {
+            r = refilled(r);
+            if (skip_codes(&r, c, &k))
+                continue;
         }
-        larder__entry a = entry_of(r.bits, c);
-        if (!a.used)
-            e->fault(e);
-        r = dropped(r, a.used);
-        if (a.size == 0 && a.run != 15)
+        if (skip_last(e, &r, c, &k))
             return r;
-        k += a.run + 1u;
     }
-    if (k > 64)
-        e->fault(e);
-    return r;
 }
 
 /* Whether the library will look at the next MCU. */

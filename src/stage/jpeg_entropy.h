@@ -27,26 +27,29 @@ typedef struct larder__entry { /* what the next bits mean */
     uint8_t size, run;         /* bits of the value; coefficients of 0 before it */
 } larder__entry;
 
-typedef struct larder__leap {
-    uint8_t used; /* bits; 0: not even one code lies in what was looked at */
-    uint8_t by;   /* coefficients, and LARDER__LEAP_ENDS if the block ends there */
-} larder__leap;
-
-enum { LARDER__LEAP_ENDS = 128 };
-
-/* One coefficient or two that follow each other. Of one alone the second is the first once more. */
+/* One coefficient or two that follow each other; of one alone the second is the first once more. A
+ * value is what lies before its end, and a number that takes away what stands before it and makes
+ * it negative where it is. So its first bit is among those that were looked at. */
 typedef struct larder__pair {
-    uint8_t used;           /* bits of both, with their codes */
-    uint8_t by;             /* coefficients; LARDER__ODD: something else, or a longer code */
-    uint8_t run, more;      /* zeros before the first; from it to the second, or 0 */
-    uint8_t at[2], size[2]; /* of the values: where they begin, and their bits */
+    uint8_t used;        /* bits of both, with their codes: the second ends there */
+    uint8_t by;          /* coefficients; or one of the below */
+    uint8_t run;         /* zeros before the first */
+    uint8_t shift;       /* bits behind the first, of a word */
+    int16_t first, last; /* to be added */
 } larder__pair;
 
-enum { LARDER__ODD = 255 };
+enum {
+    LARDER__ODD = 64,  /* something else, or a longer code */
+    LARDER__ENDS = 128 /* more than it goes by: the block ends. Without any, the first is 0 */
+};
+
+typedef struct larder__leap { /* the same for all codes that lie in what was looked at */
+    uint8_t used, by;
+} larder__leap;
 
 typedef struct larder__codes {
     larder__entry entries[1 << LARDER__LOOK];
-    larder__pair pairs[1 << LARDER__LOOK]; /* of AC tables */
+    larder__pair pairs[1 << LARDER__LOOK]; /* of DC tables: one, whatever it is */
     larder__leap leaps[1 << LARDER__LOOK]; /* of AC tables, made when first wanted */
     bool dc, made, leaps_made;
     uint8_t bits[17], symbols[256]; /* as the library has them */

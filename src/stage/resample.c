@@ -1,71 +1,23 @@
 #include "stage/resample.h"
 
-#include "base/clones.h"
 #include "base/err.h"
 #include "stage/sum_rows.h"
 
-#include <string.h>
-
-typedef float pixel_f __attribute__((vector_size(16)));
-
-/* `taps` is a constant wherever it is small, so that these loops are unrolled. */
-LARDER__INLINE void sum_each(float *restrict out, const float *restrict line, const larder__taps *t,
-                             int32_t taps) {
-    const float *w = t->weight;
-    for (size_t i = 0; i < t->n; i++, w += t->width) {
-        const float *at = line + (size_t)t->from[i] * 4;
-        pixel_f sum = {0.5f, 0.5f, 0.5f, 0.5f}; /* for the rounding that follows */
-        for (int32_t k = 0; k < taps; k++) {
-            pixel_f p;
-            memcpy(&p, at + k * 4, sizeof p);
-            sum += p * w[k];
+/* `row` bytes a row of pixels, a multiple of 16. Fewer than four rows at the end are made with the
+ * last one once more. */
+static void both_ways(uint8_t *out, size_t row, float *line, size_t bytes,
+                      const larder__picture *in, const larder__taps *tx, const larder__taps *ty) {
+    const larder__sums *sums = larder__sums_best();
+    float *part = line + bytes * LARDER__ROWS_BESIDE;
+    for (size_t y = 0; y < ty->n; y += LARDER__ROWS_BESIDE) {
+        uint8_t *rows[LARDER__ROWS_BESIDE];
+        for (size_t j = 0; j < LARDER__ROWS_BESIDE; j++) {
+            size_t i = y + j < ty->n ? y + j : ty->n - 1;
+            sums->rows(line + j * 4, part, in->at + ty->from[i] * in->row, in->row, bytes,
+                       ty->weight + i * ty->width, ty->count[i]);
+            rows[j] = out + i * row;
         }
-        memcpy(out + i * 4, &sum, sizeof sum);
-    }
-}
-
-/* Across: one row of 4-float pixels into another. */
-LARDER__INLINE void sum_columns(float *restrict out, const float *restrict line,
-                                const larder__taps *t) {
-    if (t->each == 2)
-        sum_each(out, line, t, 2);
-    else if (t->each == 3)
-        sum_each(out, line, t, 3);
-    else if (t->each == 4)
-        sum_each(out, line, t, 4);
-    else if (t->each == 5)
-        sum_each(out, line, t, 5);
-    else
-        sum_each(out, line, t, t->each);
-}
-
-/* Weights are not negative and sum to 1, so nothing leaves 0..255. */
-LARDER__INLINE void to_bytes(uint8_t *restrict out, const float *restrict from, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        out[i] = (uint8_t)(int32_t)from[i];
-}
-
-/* Weights of sharper filters sum to 1 as well, but some are negative. */
-LARDER__INLINE void to_bytes_within(uint8_t *restrict out, const float *restrict from, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        float v = from[i] < 0 ? 0 : from[i];
-        out[i] = (uint8_t)(int32_t)(v > 255 ? 255 : v);
-    }
-}
-
-LARDER__CLONES
-static void both_ways(uint8_t *out, float *line, size_t bytes, const larder__picture *in,
-                      const larder__taps *tx, const larder__taps *ty, bool within) {
-    float *across = line + bytes;
-    larder__sum_rows *sum_rows = larder__sum_rows_best();
-    for (size_t y = 0; y < ty->n; y++) {
-        sum_rows(line, in->at + ty->from[y] * in->row, in->row, bytes, ty->weight + y * ty->width,
-                 ty->count[y]);
-        sum_columns(across, line, tx);
-        if (within)
-            to_bytes_within(out + y * tx->n * 4, across, tx->n * 4);
-        else
-            to_bytes(out + y * tx->n * 4, across, tx->n * 4);
+        sums->columns(rows, line, tx);
     }
 }
 
@@ -88,12 +40,13 @@ int larder__resample(larder__scratch *s, const larder__picture *in, const larder
     larder__taps_even(&tx, (int32_t)(to - from));
     const size_t lanes = LARDER__ROW_LANES;
     size_t bytes = ((size_t)(to - from) * 4 + lanes - 1) / lanes * lanes;
-    float *line = larder__scratch_take(s, LARDER__BLOCK_LINE, (bytes + tx.n * 4) * sizeof *line);
-    uint8_t *pixels = larder__scratch_take(s, LARDER__BLOCK_RESIZED, tx.n * ty.n * 4 + 64);
+    size_t row = (tx.n * 4 + 15) / 16 * 16;
+    float *line = larder__scratch_take(s, LARDER__BLOCK_LINE,
+                                       bytes * (LARDER__ROWS_BESIDE + 1) * sizeof *line);
+    uint8_t *pixels = larder__scratch_take(s, LARDER__BLOCK_RESIZED, row * ty.n + 64);
     if (!line || !pixels)
         return LARDER_E_NOMEM;
-    both_ways(pixels, line, bytes, &part, &tx, &ty, x->filter != LARDER_BILINEAR);
-    *out = (larder__picture){
-        pixels, (ptrdiff_t)(tx.n * 4), 4, 1, {x->first, y->first, x->last, y->last}};
+    both_ways(pixels, row, line, bytes, &part, &tx, &ty);
+    *out = (larder__picture){pixels, (ptrdiff_t)row, 4, 1, {x->first, y->first, x->last, y->last}};
     return 0;
 }
