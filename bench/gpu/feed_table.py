@@ -41,7 +41,7 @@ def of(runs, **want):
 
 def times(runs, run):
     base = of(runs, net=run["net"], loader="dataloader", cores=run["cores"], batch=run["batch"],
-              store=run["store"] if run["store"] == "cold" else "warm")
+              store=run["store"] if run["store"] == "cold" else "warm", earlier=run.get("earlier", False))
     return f"{run['images_s'] / base[0]['images_s']:.2f}" if base else ""
 
 
