@@ -246,7 +246,7 @@ static int decode(larder__scratch *s, uint32_t denominator, larder__rect want, b
     narrow(j, &want);
     size_t stride = ((size_t)(want.x1 - want.x0) * 4 + 63) / 64 * 64;
     size_t rows = (size_t)(want.y1 - want.y0);
-    uint8_t *to = larder__scratch_take(s, LARDER__BLOCK_DECODED, stride * rows + 64);
+    uint8_t *to = larder__scratch_take(s, LARDER__BLOCK_DECODED, ASKEW + stride * rows + 64);
     if (!to)
         return LARDER_E_NOMEM;
     to += ASKEW;

@@ -175,8 +175,8 @@ static char *place_of(larder__served *s, uint32_t number, const larder__wire_pie
     *rc = 0;
     if (!m || p->code < 0)
         return NULL;
-    if (p->at == m->got && p->whole <= larder_buf_size(m->buf) && p->held < LARDER__SPLIT_FORMS &&
-        n <= p->whole - p->at)
+    if (p->at == m->got && p->at <= p->whole && p->whole <= larder_buf_size(m->buf) &&
+        p->held < LARDER__SPLIT_FORMS && n <= p->whole - p->at)
         return (char *)larder_buf_data(m->buf) + p->at;
     *rc = larder__fail(LARDER_E_FORMAT, "bytes that do not fit what it promised to make");
     return NULL;

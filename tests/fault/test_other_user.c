@@ -570,6 +570,30 @@ static void pieces_that_do_not_fit(void **st) {
     }
 }
 
+/* One that says after its first piece that all is less than that has no room left: what it sends
+ * then would lie in the entries behind its own. */
+static void pieces_that_shrink(void **st) {
+    (void)st;
+    root_or_skip();
+    start(true);
+    const uint16_t ways[] = {LARDER__MSG_BYTES, LARDER__MSG_LAID};
+    static unsigned char bytes[MIDDLE];
+    for (size_t i = 0; i < 2; i++) {
+        raw c;
+        come_in(&c, NOBODY);
+        larder__wire_piece p = {.lease = 0, .whole = size_of(0)};
+        check_ok(larder__frame_send_two(c.fd, LARDER__MSG_BYTES, &p, sizeof p, bytes, 990));
+        p.at = 990;
+        p.whole = 989;
+        check_ok(larder__frame_send_two(c.fd, ways[i], &p, sizeof p, bytes,
+                                        ways[i] == LARDER__MSG_BYTES ? sizeof bytes : 0));
+        int rc = ask_how_it_is(&c);
+        assert_int_equal(rc == 0 ? ask_how_it_is(&c) : rc, LARDER_E_FORMAT);
+        assert_non_null(strstr(larder_errmsg(), "promised to make"));
+        go(&c);
+    }
+}
+
 /* The same of what lies in a tray. */
 static void trays_that_do_not_fit(void **st) {
     (void)st;
@@ -667,6 +691,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(ranks_of_one_user, begin, end),
         cmocka_unit_test_setup_teardown(it_cannot_write, begin, end),
         cmocka_unit_test_setup_teardown(pieces_that_do_not_fit, begin, end),
+        cmocka_unit_test_setup_teardown(pieces_that_shrink, begin, end),
         cmocka_unit_test_setup_teardown(trays_that_do_not_fit, begin, end),
         cmocka_unit_test_setup_teardown(it_scribbles, begin, end),
         cmocka_unit_test_setup_teardown(it_has_no_tray, begin, end),

@@ -454,8 +454,9 @@ static void cores_stand_back(void **state) {
     }
 }
 
-static bool three_ready(const larder_loader *l) {
-    for (uint64_t k = l->taken; k < l->taken + 3; k++)
+/* All but the one that training has. */
+static bool others_ready(const larder_loader *l) {
+    for (uint64_t k = l->taken; k + 1 < l->taken + l->conf.prefetch; k++)
         if (k >= l->planned || l->ring[k % l->conf.ahead].phase != LARDER__FILLED)
             return false;
     return true;
@@ -463,13 +464,12 @@ static bool three_ready(const larder_loader *l) {
 
 /* Cores that have nothing else to do do it all, whatever auto began with; `done` comes right before
  * the next batch, as in Python. */
-static void auto_goes_back_to_the_cores(void **state) {
-    (void)state;
+static void goes_back_to_the_cores(uint32_t prefetch) {
     larder_loader_conf conf = conf_of(SMALL);
     conf.device = "cuda";
     conf.decode = "auto:fast";
     conf.epochs = 0;
-    conf.prefetch = 4;
+    conf.prefetch = prefetch;
     larder_loader *l;
     check_ok(larder_loader_open(&l, &conf));
     l->device->processors = 64;
@@ -481,7 +481,7 @@ static void auto_goes_back_to_the_cores(void **state) {
         if (rc != 0)
             continue;
         pthread_mutex_lock(&l->lock);
-        for (int k = 0; k < 1000000 && !three_ready(l); k++) { /* training that takes its time */
+        for (int k = 0; k < 1000000 && !others_ready(l); k++) { /* training that takes its time */
             pthread_mutex_unlock(&l->lock);
             usleep(100);
             pthread_mutex_lock(&l->lock);
@@ -492,6 +492,12 @@ static void auto_goes_back_to_the_cores(void **state) {
     }
     assert_true(least <= 0.5);
     larder_loader_close(&l);
+}
+
+static void auto_goes_back_to_the_cores(void **state) {
+    (void)state;
+    for (uint32_t prefetch = 2; prefetch <= 5; prefetch++)
+        goes_back_to_the_cores(prefetch);
 }
 
 /* A folder of more pictures than the device takes at once. */

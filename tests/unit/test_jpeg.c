@@ -236,6 +236,30 @@ static void one_scratch_serves_good_after_bad(void **state) {
     free(bytes);
 }
 
+/* Rows may be read 64 bytes past their end, those at the end of a block that is just large enough
+ * too. */
+static void the_last_row_has_room_behind_it(void **state) {
+    (void)state;
+    larder__scratch *s = NULL;
+    check_ok(larder__scratch_open(&s));
+    for (uint32_t h = 1; h < 40; h++) {
+        check_jpeg_conf c = {16, h, 3, 1, 1, false, 0, h, false};
+        larder__picture p;
+        uint32_t w, rows;
+        size_t size;
+        unsigned char *bytes = check_jpeg(&c, &size);
+        if (!bytes)
+            skip();
+        check_ok(jpeg->head(s, bytes, size, &w, &rows));
+        check_ok(jpeg->pixels(s, bytes, size, 1, (larder__rect){0, 0, w, rows}, &p));
+        const uint8_t *end =
+            (uint8_t *)s->block[LARDER__BLOCK_DECODED] + s->cap[LARDER__BLOCK_DECODED];
+        assert_true(p.at + (ptrdiff_t)rows * p.row + 64 <= end);
+        free(bytes);
+    }
+    larder__scratch_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_equal_the_whole),
@@ -245,6 +269,7 @@ int main(void) {
         cmocka_unit_test(giant_dimensions_are_refused),
         cmocka_unit_test(grey_and_ink_become_rgb),
         cmocka_unit_test(one_scratch_serves_good_after_bad),
+        cmocka_unit_test(the_last_row_has_room_behind_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,9 +207,10 @@ double larder__freight_next_share(const larder__freight_case *c) {
 }
 
 /* The next batch is there, and those behind it but the last two: the one whose memory came back
- * just now, and the one that cores and device are at. */
+ * just now, and the one that cores and device are at. Of one or two none can be. */
 static bool enough_ready(const larder_loader *l) {
-    for (uint64_t k = l->taken; k == l->taken || k + 3 < l->taken + l->conf.prefetch; k++)
+    uint64_t all = l->conf.prefetch, some = all > 3 ? all - 3 : all / 3;
+    for (uint64_t k = l->taken; k < l->taken + some; k++)
         if (k >= l->planned || l->ring[k % l->conf.ahead].phase != LARDER__FILLED)
             return false;
     return true;
