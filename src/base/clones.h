@@ -11,6 +11,10 @@
     __has_feature(memory_sanitizer)
 #define LARDER__SANITIZED 1
 #endif
+/* MSan would have every lane of a vector set, also those that a mask drops or nobody reads. */
+#if __has_feature(memory_sanitizer)
+#define LARDER__LANES_CHECKED 1
+#endif
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LARDER__SANITIZED 1

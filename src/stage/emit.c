@@ -191,7 +191,7 @@ static void planes_u8(const larder__emit *e, uint8_t *out, bool words) {
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(LARDER__LANES_CHECKED)
 
 #include <immintrin.h>
 

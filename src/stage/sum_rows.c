@@ -44,9 +44,6 @@ static void rows_plain(float *restrict line, float *restrict part, const uint8_t
         memcpy(line + i * BESIDE, part + i, 4 * sizeof *part);
 }
 
-/* Where the columns of output i begin: of those beyond the last one, its own. */
-LARDER__INLINE size_t place_of(const larder__taps *t, size_t i) { return i < t->n ? i : t->n - 1; }
-
 static void columns_plain(uint8_t *const row[BESIDE], const float *line, const larder__taps *t) {
     for (size_t i = 0; i < t->n; i++) {
         const float *w = t->weight + i * t->width, *at = line + (size_t)t->from[i] * APART;
@@ -63,7 +60,7 @@ static void columns_plain(uint8_t *const row[BESIDE], const float *line, const l
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(LARDER__LANES_CHECKED)
 
 #include <immintrin.h>
 
@@ -117,6 +114,9 @@ ROWS_WITH(rows_avx512, FOR_AVX512, __m512, 16, sixteen, _mm512_set1_ps, _mm512_l
           _mm512_storeu_ps, lay_four)
 ROWS_WITH(rows_avx2, FOR_AVX2, __m256, 8, eight, _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps,
           lay_two)
+
+/* Where the columns of output i begin: of those beyond the last one, its own. */
+LARDER__INLINE size_t place_of(const larder__taps *t, size_t i) { return i < t->n ? i : t->n - 1; }
 
 /* `taps` is a constant wherever it is small, so that these loops are unrolled. */
 FOR_AVX512 LARDER__INLINE __m512i column_512(const float *line, const larder__taps *t, size_t i,

@@ -1,17 +1,12 @@
 #include "svm/smo.h"
 
+#include "base/clones.h"
 #include "svm/kernel.h"
 
 #include <math.h>
 #include <string.h>
 
-/* MSan would have every lane set, also those that a mask leaves out. */
-#if defined(__has_feature)
-#if __has_feature(memory_sanitizer)
-#define NARROW_SMO 1
-#endif
-#endif
-#if defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 9) && !NARROW_SMO
+#if defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 9) && !defined(LARDER__LANES_CHECKED)
 #define WIDE_SMO 1
 #include <immintrin.h>
 #define WIDE_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw")))
