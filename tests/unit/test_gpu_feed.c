@@ -275,6 +275,34 @@ static void open_fails(const char *augment, const char *decode, const char *says
         fail_msg("\"%s\" lacks \"%s\"", larder_errmsg(), says);
 }
 
+/* All but the one that training has. */
+static bool others_ready(const larder_loader *l) {
+    for (uint64_t k = l->taken; k + 1 < l->taken + l->conf.prefetch; k++)
+        if (k >= l->planned || l->ring[k % l->conf.ahead].phase != LARDER__FILLED)
+            return false;
+    return true;
+}
+
+/* It never waits for a batch but the first, so that cores take nothing from the device. */
+static void train_slowly(larder_loader *l) {
+    pthread_mutex_lock(&l->lock);
+    for (int k = 0; k < 1000000 && !others_ready(l); k++) {
+        pthread_mutex_unlock(&l->lock);
+        usleep(100);
+        pthread_mutex_lock(&l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void is_noted(larder_loader *l, const char *what) {
+    char says[512] = "";
+    bool found = false;
+    for (uint64_t i = 0; larder_loader_says(l, LARDER_SAYS_NOTE, i, says, sizeof says) == 0; i++)
+        found |= strstr(says, what) != NULL;
+    if (!found)
+        fail_msg("no note says \"%s\", the last one: %s", what, says);
+}
+
 /* A run to its end, which does all the same; what it has noted. */
 static void goes_on(const char *augment, const char *decode, const char *noted) {
     larder_loader *l;
@@ -283,18 +311,37 @@ static void goes_on(const char *augment, const char *decode, const char *noted) 
     c.decode = decode;
     check_ok(larder_loader_open(&l, &c));
     const larder_batch *b;
-    char says[512] = "";
-    bool found = false;
     int rc;
     while ((rc = larder_loader_next(l, &b)) != LARDER_END) {
         check_ok(rc);
         if (rc == 0)
             check_ok(larder_loader_done(l, b));
     }
-    for (uint64_t i = 0; larder_loader_says(l, LARDER_SAYS_NOTE, i, says, sizeof says) == 0; i++)
-        found |= strstr(says, noted) != NULL;
-    if (!found)
-        fail_msg("no note says \"%s\", the last one: %s", noted, says);
+    is_noted(l, noted);
+    larder_loader_close(&l);
+}
+
+/* The same where the device fails in the middle of it. */
+static void goes_on_without(const char *noted) {
+    larder_loader *l;
+    larder_loader_conf c = conf_of(LEVELS);
+    c.device = "cuda";
+    c.decode = "auto";
+    c.epochs = 0;
+    check_ok(larder_loader_open(&l, &c));
+    const larder_batch *b;
+    for (int i = 0, after = 0; i < 100 && after < 2 * PICTURES / BATCH; i++) {
+        int rc = larder_loader_next(l, &b);
+        check_ok(rc);
+        if (rc != 0)
+            continue;
+        train_slowly(l);
+        pthread_mutex_lock(&l->lock);
+        after += l->device->lost;
+        pthread_mutex_unlock(&l->lock);
+        check_ok(larder_loader_done(l, b));
+    }
+    is_noted(l, noted);
     larder_loader_close(&l);
 }
 
@@ -364,7 +411,7 @@ static void nvjpeg_faults(void **state) {
         assert_true(decoded);
     }
     setenv("FAKE_NVJPEG", "full", 1);
-    goes_on(LEVELS, "auto", "too little memory");
+    goes_on_without("too little memory");
     larder_loader *l;
     const larder_batch *b;
     check_ok(larder_loader_open(&l, &there));
@@ -454,14 +501,6 @@ static void cores_stand_back(void **state) {
     }
 }
 
-/* All but the one that training has. */
-static bool others_ready(const larder_loader *l) {
-    for (uint64_t k = l->taken; k + 1 < l->taken + l->conf.prefetch; k++)
-        if (k >= l->planned || l->ring[k % l->conf.ahead].phase != LARDER__FILLED)
-            return false;
-    return true;
-}
-
 /* Cores that have nothing else to do do it all, whatever auto began with; `done` comes right before
  * the next batch, as in Python. */
 static void goes_back_to_the_cores(uint32_t prefetch) {
@@ -480,12 +519,8 @@ static void goes_back_to_the_cores(uint32_t prefetch) {
         check_ok(rc);
         if (rc != 0)
             continue;
+        train_slowly(l);
         pthread_mutex_lock(&l->lock);
-        for (int k = 0; k < 1000000 && !others_ready(l); k++) { /* training that takes its time */
-            pthread_mutex_unlock(&l->lock);
-            usleep(100);
-            pthread_mutex_lock(&l->lock);
-        }
         least = l->device->share < least ? l->device->share : least;
         pthread_mutex_unlock(&l->lock);
         check_ok(larder_loader_done(l, b));
