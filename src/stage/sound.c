@@ -91,6 +91,32 @@ static int go_to(recording *r, sf_count_t frame, float *space, sf_count_t room) 
     return 0;
 }
 
+/* A recording that was streamed does not say how long it is, and a damaged one says anything: then
+ * it is decoded to its end, and opened again, since not every codec finds back from there. */
+static int measure(recording *r, larder__scratch *s) {
+    enum { AT_ONCE = 1 << 14 };
+    const sf_count_t said = (sf_count_t)1 << 52, longest = (sf_count_t)1 << 32;
+    if (r->info.frames < said)
+        return 0;
+    float *space = larder__scratch_take(s, LARDER__BLOCK_DECODED,
+                                        AT_ONCE * sizeof(float) * (size_t)r->info.channels);
+    if (!space)
+        return LARDER_E_NOMEM;
+    sf_count_t all = 0, n = 1;
+    for (; n > 0 && all <= longest; all += n > 0 ? n : 0)
+        n = sf_readf_float(r->file, space, AT_ONCE);
+    if (all > longest)
+        return larder__fail(LARDER_E_RANGE, "sound: does not say how long it is, and has no end");
+    if (all == 0)
+        return larder__fail(LARDER_E_FORMAT, "sound: nothing is in it: %.120s",
+                            sf_strerror(r->file));
+    memory m = r->memory;
+    sf_close(r->file);
+    int rc = open_recording(r, m.bytes, (size_t)m.size);
+    r->info.frames = all;
+    return rc;
+}
+
 /* ---- a window of it -------------------------------------------------------------------------- */
 
 typedef struct window {
@@ -193,6 +219,8 @@ static int decode_window(const larder__sound *want, larder__scratch *s, const vo
         (uint32_t)r.info.channels != want->channels)
         rc = larder__fail(LARDER_E_FORMAT, "sound: %d channels, where %u are wanted",
                           r.info.channels, want->channels);
+    if (rc == 0)
+        rc = measure(&r, s);
     if (rc == 0)
         rc = place_window(want, s, &r, where, &w);
     if (rc == 0 && w.n * (size_t)r.info.channels > 4 * (size_t)LARDER__SOUND_FRAMES)

@@ -242,6 +242,39 @@ static void windows_are_parts(void **state) {
     free(f.bytes);
 }
 
+/* As ffmpeg writes a FLAC into a pipe: 36 bits of its head, how many samples there are, stay 0. */
+static void streamed(void **state) {
+    (void)state;
+    enum { N = 3000, COUNT = 21 };
+    static float out[2 * N], right[2 * N];
+    for (int channels = 1; channels <= 2; channels++) {
+        file f = made(SF_FORMAT_FLAC | SF_FORMAT_PCM_24, 16000, channels, 50000);
+        file unsaid = {malloc(f.size), f.size, 0, f.size};
+        memcpy(unsaid.bytes, f.bytes, f.size);
+        unsaid.bytes[COUNT] &= 0xf0;
+        memset(unsaid.bytes + COUNT + 1, 0, 4);
+        for (uint32_t rate = 8000; rate <= 16000; rate += 8000)
+            for (int k = 0; k <= 4; k++) {
+                larder__sound want = {rate, (uint32_t)channels, N};
+                check_ok(windowed(&f, want, k / 4.0, right));
+                check_ok(windowed(&unsaid, want, k / 4.0, out));
+                assert_memory_equal(out, right, (size_t)channels * N * sizeof *out);
+            }
+        free(f.bytes);
+        free(unsaid.bytes);
+    }
+    static const unsigned char head[] = {'f', 'L',  'a', 'C',  0, 0, 0,    0x22, 0x10, 0, 0x10,
+                                         0,   0xbd, 2,   0x2b, 0, 2, 0x2b, 3,    0,    0, 0xf0,
+                                         0,   0,    0,   0,    0, 0, 0,    0,    0,    0, 0,
+                                         0,   0,    0,   0,    0, 0, 8,    0xd9, 0x5b};
+    unsigned char copy[sizeof head];
+    memcpy(copy, head, sizeof head);
+    assert_int_equal(
+        windowed(&(file){copy, sizeof copy, 0, 0}, (larder__sound){16000, 2, N}, 1, out),
+        LARDER_E_FORMAT); /* nothing but a head */
+    assert_non_null(strstr(larder_errmsg(), "nothing is in it"));
+}
+
 static void damaged_files(void **state) {
     (void)state;
     static float out[8000];
@@ -289,6 +322,7 @@ static void as_recorded(void **state) {
     larder__scratch_close(&s);
 }
 static void windows_are_parts(void **state) { (void)state; }
+static void streamed(void **state) { (void)state; }
 static void damaged_files(void **state) { (void)state; }
 
 #endif
@@ -297,7 +331,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sines_stay_sines), cmocka_unit_test(as_the_slow_twin),
         cmocka_unit_test(as_recorded),      cmocka_unit_test(windows_are_parts),
-        cmocka_unit_test(damaged_files),
+        cmocka_unit_test(streamed),         cmocka_unit_test(damaged_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
