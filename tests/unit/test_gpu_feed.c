@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
@@ -475,8 +476,11 @@ static size_t behind(void) {
     size_t n = 0;
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *e; tasks && (e = readdir(tasks));)
-        if (e->d_name[0] != '.')
-            n += getpriority(PRIO_PROCESS, (id_t)atoi(e->d_name)) > mine;
+        if (e->d_name[0] != '.') {
+            errno = 0;
+            int its = getpriority(PRIO_PROCESS, (id_t)atoi(e->d_name));
+            n += errno == 0 && its > mine; /* one that has just ended has none */
+        }
     closedir(tasks);
     return n;
 }
