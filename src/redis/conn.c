@@ -13,7 +13,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { ANSWER_MOST = 256 << 20 }; /* bytes of one answer to larder__conn_ask */
+enum {
+    ANSWER_MOST = 256 << 20, /* bytes of one answer to larder__conn_ask, */
+    LIST_MOST = 1 << 22      /* and elements of a list in it */
+};
 
 static redisContext *context(const larder__conn *c) { return c->context; }
 
@@ -84,8 +87,36 @@ void larder__conn_expect(larder__conn *c, double more) {
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+#if HIREDIS_MAJOR < 1
+typedef int elements;
+#else
+typedef size_t elements;
+#endif
+
+typedef struct makers { /* hiredis' functions, and ours in place of one of them */
+    redisReplyObjectFunctions all, plain;
+} makers;
+
+/* hiredis makes room for as many elements as a server says it will send. */
+static void *make_list(const redisReadTask *t, elements n) {
+    const makers *m = t->privdata;
+    return n > LIST_MOST ? NULL : m->plain.createArray(t, n);
+}
+
+static redisReader *open_reader(makers *m) {
+    redisReader *r = redisReaderCreate();
+    if (!r)
+        return NULL;
+    m->all = m->plain = *r->fn;
+    m->all.createArray = make_list;
+    r->fn = &m->all;
+    r->privdata = m;
+    return r;
+}
+
 static int hear(larder__conn *c, redisReply **out) {
-    redisReader *reader = redisReaderCreate();
+    makers m;
+    redisReader *reader = open_reader(&m);
     void *reply = NULL;
     size_t heard = 0;
     int rc = reader ? 0 : LARDER_E_NOMEM;

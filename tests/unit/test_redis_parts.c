@@ -1,12 +1,17 @@
 /* The parts of a cache in Redis that need no server: heads of values, slots, answers. */
 #include "check.h"
-#include "redis/resp.h"
+#include "redis/conn.h"
 #include "redis/slots.h"
 #include "shared/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#if LARDER_HAVE_HIREDIS
+#include <hiredis/hiredis.h>
+#endif
 
 static void test_values(void **unused) {
     (void)unused;
@@ -132,12 +137,49 @@ static void test_answers(void **unused) {
     }
 }
 
+#if LARDER_HAVE_HIREDIS
+/* What a server says to a question, before it hangs up. */
+static int asked(const char *says, redisReply **out) {
+    static const char *const ping[] = {"PING"};
+    int ends[2];
+    tape none = {0};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    larder__conn c = {.timeout = 60, .context = redisConnectFd(ends[0]), .name = "redis here"};
+    check_ok(larder__resp_open(&c.in, play, &none));
+    assert_int_equal(write(ends[1], says, strlen(says)), strlen(says));
+    shutdown(ends[1], SHUT_WR);
+    int rc = larder__conn_ask(&c, out, 1, ping, NULL);
+    larder__conn_close(&c);
+    close(ends[1]);
+    return rc;
+}
+
+/* No room is made for what was only promised. */
+static void test_long_lists(void **unused) {
+    (void)unused;
+    redisReply *r;
+    check_ok(asked("*2\r\n*1\r\n:7\r\n$2\r\nab\r\n", &r));
+    assert_true(r->elements == 2 && r->element[0]->element[0]->integer == 7);
+    freeReplyObject(r);
+    assert_int_equal(asked("*4000000\r\n", &r), LARDER_E_IO); /* it has hung up */
+    static const char *const wrong[] = {"*299999999\r\n", "*2\r\n*5000000\r\n", "*2147483647\r\n",
+                                        "*-2\r\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(asked(wrong[i], &r), LARDER_E_FORMAT);
+        assert_null(r);
+        assert_string_equal(larder_errmsg(), "redis here answers with something else");
+    }
+}
+#else
+static void test_long_lists(void **unused) { (void)unused; }
+#endif
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_long_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
