@@ -497,6 +497,7 @@ static void cores_stand_back(void **state) {
     for (int there = 0; there < 2; there++) {
         c.decode = there ? "auto" : "cpu";
         check_ok(larder_loader_open(&l, &c));
+        l->readers.most = 0; /* a slow disk has more threads, some behind */
         check_ok(larder_loader_next(l, &b));
         while (there && behind() < c.threads) /* each says so before its first work */
             usleep(1000);
