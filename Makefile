@@ -11,7 +11,7 @@ CONFIGURE = tools/configure.sh release
 BUILD = cmake --build build --parallel $(JOBS)
 PACKAGES = tools/install-packages.sh
 
-.PHONY: all core test check-long coverage simulate fuzz soak bench papers papers-full demo wheel deb dist format lint docs site \
+.PHONY: all core test check-long shake coverage simulate fuzz soak bench papers papers-full demo wheel deb dist format lint docs site \
         install uninstall \
         clean help \
         configure build core-program
@@ -34,6 +34,14 @@ test: ## all tests but the long ones, with asserts on (in build/test)
 check-long: ## the tests under ASan, UBSan, TSan and MSan, longer property runs, short fuzz runs
 	@$(PACKAGES) build test long site
 	@tools/check-long.sh
+
+shake: ## the tests with threads that come late by chance: SEED=1; TESTS=loader, those with that in their name
+	@$(PACKAGES) build test
+	@tools/configure.sh test
+	@cmake --build build/test --parallel $(JOBS)
+	@cd build/test && LATE="$(or $(SEED),1)" LD_PRELOAD=$$PWD/fake/late_threads.so \
+	    ctest --output-on-failure --parallel 4 --label-exclude '^long$$' --tests-regex "$(TESTS)" \
+	    --exclude-regex '^test_bundle$$' # which looks at what programs load
 
 coverage: ## which lines and branches of src/ the tests run, by folder; pages in build/coverage/html
 	@$(PACKAGES) build test coverage
