@@ -283,6 +283,50 @@ static void test_wrong_input(void **st) {
     check_ok(larder__rates_set(&r, "b_storage", "0"));
     assert_int_equal(larder__plan_make(&p, &r, LARDER_PLAN_SHARED), LARDER_E_ARGS);
     assert_non_null(strstr(larder_errmsg(), "b_storage"));
+    static const char *const beyond[] = {"1e25", "1e308", "1e-25", "5e-324"};
+    static const char *const of[] = {"n", "t_gpu", "s_data", "m", "m_decoded", "c_nw", "jobs"};
+    for (size_t i = 0; i < 4 * sizeof of / sizeof *of; i++) { /* products would be no numbers */
+        r = rates_of(&platforms[0], 1e6, 1e5);
+        check_ok(larder__rates_set(&r, of[i / 4], beyond[i % 4]));
+        assert_int_equal(larder__plan_make(&p, &r, LARDER_PLAN_PAPER), LARDER_E_ARGS);
+        assert_non_null(strstr(larder_errmsg(), "no machine has that"));
+    }
+}
+
+static void test_finite(void **st) {
+    (void)st;
+    static const char *const of[] = {"n", "t_gpu", "s_data", "m_decoded", "s_cache", "batch"};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        larder_plan p;
+        larder_rates r = rates_of(&platforms[0], 1e6, 1e5);
+        check_ok(larder__rates_set(&r, of[i], "inf"));
+        assert_int_equal(larder__plan_make(&p, &r, LARDER_PLAN_PAPER), LARDER_E_ARGS);
+        assert_non_null(strstr(larder_errmsg(), "has to be finite"));
+    }
+}
+
+/* What is allowed comes to a plan, also the extremes of it together. */
+static void test_extremes(void **st) {
+    (void)st;
+    static const double values[] = {1e-24, 1, 1e24, INFINITY};
+    larder_rng rng;
+    larder_rng_seed(&rng, 5, 0);
+    for (int i = 0; i < 300; i++) {
+        larder_rates r = rates_of(&platforms[0], 1e6, 1e5);
+        r.jobs = i % 3;
+        double *any[] = {&r.t_da,    &r.t_a,    &r.t_d,   &r.b_nic,   &r.b_cache,  &r.b_storage,
+                         &r.b_pcie,  &r.n,      &r.t_gpu, &r.gpus,    &r.batch,    &r.c_nw,
+                         &r.s_cache, &r.s_data, &r.m,     &r.n_total, &r.m_decoded};
+        enum { ANY = sizeof any / sizeof *any, RATES = 7 };
+        for (size_t k = 0; k < ANY; k++)
+            *any[k] = values[larder_rng_below(&rng, k < RATES ? 4 : 3)];
+        for (int model = LARDER_PLAN_SHARED; model <= LARDER_PLAN_PAPER; model++) {
+            larder_plan p;
+            check_ok(larder__plan_make(&p, &r, (larder_plan_model)model));
+            double sum = p.best.encoded + p.best.decoded + p.best.augmented + p.best.stored;
+            assert_true(fabs(sum - 1) < 1e-6 && p.best.throughput >= 0);
+        }
+    }
 }
 
 int main(void) {
@@ -297,6 +341,8 @@ int main(void) {
         cmocka_unit_test(test_decoded_size),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_wrong_input),
+        cmocka_unit_test(test_finite),
+        cmocka_unit_test(test_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
