@@ -284,8 +284,14 @@ static bool others_ready(const larder_loader *l) {
     return true;
 }
 
-/* It never waits for a batch but the first, so that cores take nothing from the device. */
+/* The next batch, by training that never waits for one but the first, so that cores take nothing
+ * from the device. `done` comes right before the next one, as in Python. */
 static void train_slowly(larder_loader *l) {
+    const larder_batch *b;
+    int rc = larder_loader_next(l, &b);
+    check_ok(rc);
+    if (rc != 0)
+        return;
     pthread_mutex_lock(&l->lock);
     for (int k = 0; k < 1000000 && !others_ready(l); k++) {
         pthread_mutex_unlock(&l->lock);
@@ -293,6 +299,7 @@ static void train_slowly(larder_loader *l) {
         pthread_mutex_lock(&l->lock);
     }
     pthread_mutex_unlock(&l->lock);
+    check_ok(larder_loader_done(l, b));
 }
 
 static void is_noted(larder_loader *l, const char *what) {
@@ -330,17 +337,11 @@ static void goes_on_without(const char *noted) {
     c.decode = "auto";
     c.epochs = 0;
     check_ok(larder_loader_open(&l, &c));
-    const larder_batch *b;
     for (int i = 0, after = 0; i < 100 && after < 2 * PICTURES / BATCH; i++) {
-        int rc = larder_loader_next(l, &b);
-        check_ok(rc);
-        if (rc != 0)
-            continue;
         train_slowly(l);
         pthread_mutex_lock(&l->lock);
         after += l->device->lost;
         pthread_mutex_unlock(&l->lock);
-        check_ok(larder_loader_done(l, b));
     }
     is_noted(l, noted);
     larder_loader_close(&l);
@@ -506,8 +507,7 @@ static void cores_stand_back(void **state) {
     }
 }
 
-/* Cores that have nothing else to do do it all, whatever auto began with; `done` comes right before
- * the next batch, as in Python. */
+/* Cores that have nothing else to do do it all, whatever auto began with. */
 static void goes_back_to_the_cores(uint32_t prefetch) {
     larder_loader_conf conf = conf_of(SMALL);
     conf.device = "cuda";
@@ -518,17 +518,11 @@ static void goes_back_to_the_cores(uint32_t prefetch) {
     check_ok(larder_loader_open(&l, &conf));
     l->device->processors = 64;
     double least = 1;
-    const larder_batch *b = NULL;
     for (int i = 0; i < 600 && least > 0.5; i++) {
-        int rc = larder_loader_next(l, &b);
-        check_ok(rc);
-        if (rc != 0)
-            continue;
         train_slowly(l);
         pthread_mutex_lock(&l->lock);
         least = l->device->share < least ? l->device->share : least;
         pthread_mutex_unlock(&l->lock);
-        check_ok(larder_loader_done(l, b));
     }
     assert_true(least <= 0.5);
     larder_loader_close(&l);
