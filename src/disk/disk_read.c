@@ -25,6 +25,8 @@ struct larder__disk_reader {
     size_t under_way;
     unsigned refs; /* the owner's and the threads' */
     bool stopped;
+    pthread_t threads[THREADS];
+    int started;
     larder__disk_job *first, **last; /* not yet begun; of the threads */
 #if LARDER_HAVE_URING
     struct io_uring ring;
@@ -88,17 +90,12 @@ static void *work(void *arg) {
 
 static int start_threads(larder__disk_reader *r) {
     int rc = 0;
-    for (int i = 0; i < THREADS && rc == 0; i++) {
-        pthread_t t;
-        pthread_mutex_lock(&r->lock);
-        rc = pthread_create(&t, NULL, work, r);
-        if (rc == 0)
-            r->refs++;
-        pthread_mutex_unlock(&r->lock);
-        if (rc == 0)
-            pthread_detach(t);
-    }
-    return r->refs > 1 ? 0 : larder__fail(LARDER_E_NOMEM, "no thread to be had: %s", strerror(rc));
+    pthread_mutex_lock(&r->lock);
+    while (r->started < THREADS && (rc = pthread_create(&r->threads[r->started], NULL, work, r)) == 0)
+        r->started++;
+    r->refs += (unsigned)r->started;
+    pthread_mutex_unlock(&r->lock);
+    return r->started ? 0 : larder__fail(LARDER_E_NOMEM, "no thread to be had: %s", strerror(rc));
 }
 
 /* ---- io_uring -------------------------------------------------------------------------------- */
@@ -291,9 +288,13 @@ void larder__disk_reader_close(larder__disk_reader **pr, double patience) {
     for (double now; (r->under_way || r->refs > 1) && (now = larder__world_now()) < until;)
         wait_some(r, until, now);
     bool last = --r->refs == 0 && r->under_way == 0;
+    for (int i = 0; !last && i < r->started; i++)
+        pthread_detach(r->threads[i]);
     pthread_mutex_unlock(&r->lock);
     if (!last)
         return; /* a thread frees it, or nobody: the system still writes to that memory */
+    for (int i = 0; i < r->started; i++)
+        pthread_join(r->threads[i], NULL);
 #if LARDER_HAVE_URING
     if (r->has_ring)
         io_uring_queue_exit(&r->ring);
