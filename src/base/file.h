@@ -60,7 +60,7 @@ bool larder__write_all(int fd, const void *bytes, size_t size);
 int larder__file_write(const char *path, const void *bytes, size_t size);
 
 /* A file that grows where it is, for those who look on: opened with O_CREAT and these flags. A link
- * that somebody else has put there is not followed. */
+ * that somebody else has put there, or where one's own leads, is not followed. */
 int larder__stream_open(int *fd, const char *path, int flags);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* ---- names that nobody can guess ------------------------------------------------------------- */
@@ -34,16 +35,21 @@ bool larder__temp_is(const char *name) {
            strcmp(name + BEGIN + DIGITS, temp_end) == 0;
 }
 
-/* ---- a file in place of another -------------------------------------------------------------- */
+/* ---- where a path leads ---------------------------------------------------------------------- */
 
 const char *larder__name_in(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-/* A folder that may be written but not listed opens by O_PATH, and cannot be synced then. */
-static int open_folder(const char *path) {
-    char folder[4096] = ".";
+enum { PATH_BYTES = 4096, LOOKS = 40 };
+/* Of the kernel's interface; its headers are not everywhere where a C library is. The second is a
+ * mount's, in f_flags. */
+enum { PROC_MAGIC = 0x9fa0, NO_FOLLOWING = 0x2000 };
+
+/* The folder that a path names a file in; `at` is where a path that is not absolute begins. */
+static int open_folder(int at, const char *path, int how) {
+    char folder[PATH_BYTES] = ".";
     size_t n = (size_t)(larder__name_in(path) - path);
     if (n >= sizeof folder) {
         errno = ENAMETOOLONG;
@@ -53,19 +59,113 @@ static int open_folder(const char *path) {
         memcpy(folder, path, n);
         folder[n] = 0;
     }
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd >= 0 || errno != EACCES ? fd : open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return openat(at, folder, how | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Whoever has put a link there chooses where it leads. Root's lead to devices. */
-typedef enum link_kind { NO_LINK, OUR_LINK, STRANGE_LINK } link_kind;
-static link_kind link_at(const char *path, uid_t *owner) {
-    struct stat st;
-    if (lstat(path, &st) != 0 || !S_ISLNK(st.st_mode))
-        return NO_LINK;
-    *owner = st.st_uid;
-    return st.st_uid == geteuid() || st.st_uid == 0 ? OUR_LINK : STRANGE_LINK;
+static int close_after(int fd, int rc) {
+    int err = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = err;
+    return rc;
 }
+
+/* Whoever has put a link there chooses where it leads, so only our own and root's, which lead to
+ * devices, are followed. The kernel is never asked to: by then the name may be another link than
+ * the one that was looked at, so each is held open, and what it says is read from there. That is
+ * about the last name of a path. Its folders are found by the kernel, links or not: they are the
+ * choice of whom we trust, who gave the path or put the link there. */
+typedef struct place {
+    int folder; /* held open as well: from call to call nothing changes but what `name` is */
+    const char *name;
+    char path[PATH_BYTES]; /* has the name, if a link said it */
+    bool there;            /* something is, as in `st`, which is no link */
+    bool in_proc; /* /proc/self/fd/1: leads to what is open, by no path, and nobody can swap it */
+    struct stat st;
+    int looks, links;
+    bool strange; /* stopped at a link that is not to be followed, */
+    uid_t owner;  /* of this user */
+} place;
+
+static int place_move(place *p, int at, const char *path) {
+    int folder = open_folder(at, path, O_PATH);
+    close_after(p->folder, 0);
+    p->folder = folder;
+    p->name = larder__name_in(path);
+    if (folder >= 0 && *p->name)
+        return 0;
+    if (folder >= 0)
+        errno = *path ? EISDIR : ENOENT;
+    return -1;
+}
+
+static void place_close(place *p) { p->folder = close_after(p->folder, -1); }
+
+/* 1: it was followed; 0: `st` is what it leads to; -1 and errno. */
+static int follow_link(place *p, int link) {
+    struct statfs fs;
+    p->owner = p->st.st_uid;
+    p->strange = p->owner != geteuid() && p->owner != 0;
+    if (p->strange) {
+        errno = EPERM;
+        return -1;
+    }
+    if (fstatfs(p->folder, &fs) != 0)
+        return -1;
+    p->in_proc = fs.f_type == PROC_MAGIC;
+    if (p->in_proc) {
+        p->there = fstatat(p->folder, p->name, &p->st, 0) == 0;
+        return p->there || errno == ENOENT ? 0 : -1;
+    }
+    if (fs.f_flags & NO_FOLLOWING) {
+        errno = ELOOP;
+        return -1;
+    }
+    ssize_t n = readlinkat(link, "", p->path, sizeof p->path);
+    if (n == (ssize_t)sizeof p->path)
+        errno = ENAMETOOLONG;
+    if (n < 0 || n == (ssize_t)sizeof p->path)
+        return -1;
+    p->path[n] = 0;
+    p->links++;
+    return place_move(p, p->folder, p->path) == 0 ? 1 : -1;
+}
+
+/* Until there is no link, or nothing: 0. To be asked again where it has become one since. */
+static int place_look(place *p) {
+    p->in_proc = false;
+    while (p->looks++ < LOOKS) {
+        int seen = openat(p->folder, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        p->there = seen >= 0 && fstat(seen, &p->st) == 0;
+        if (!p->there && errno == ENOENT) {
+            struct statfs fs;
+            p->in_proc = fstatfs(p->folder, &fs) == 0 && fs.f_type == PROC_MAGIC;
+            errno = ENOENT;
+        }
+        if (!p->there)
+            return close_after(seen, seen < 0 && errno == ENOENT ? 0 : -1);
+        int more = close_after(seen, S_ISLNK(p->st.st_mode) ? follow_link(p, seen) : 0);
+        if (more <= 0)
+            return more;
+    }
+    errno = ELOOP;
+    return -1;
+}
+
+static int place_find(place *p, const char *path) {
+    p->folder = -1;
+    p->there = p->strange = false;
+    p->looks = p->links = 0;
+    return place_move(p, AT_FDCWD, path) == 0 ? place_look(p) : -1;
+}
+
+/* ELOOP: it has become a link. */
+static int place_open(const place *p, int flags) {
+    flags |= O_CLOEXEC | O_NOCTTY | (p->in_proc ? 0 : O_NOFOLLOW);
+    return openat(p->folder, p->name, flags, 0666);
+}
+
+/* ---- a file in place of another -------------------------------------------------------------- */
 
 /* "-o /dev/stdout >file": the shell has opened it already. */
 static bool is_standard(const struct stat *st) {
@@ -76,17 +176,22 @@ static bool is_standard(const struct stat *st) {
     return false;
 }
 
+static bool is_written_as_is(const struct stat *st) {
+    return !S_ISREG(st->st_mode) || is_standard(st);
+}
+
 /* Whose rights the new file gets: those of what is replaced. Behind a link that is another's
  * choice, so it can only take rights away. A group that cannot be kept has none. */
-static int keep_rights(int fd, const char *path) {
+static int keep_rights(int fd, int folder, const char *name) {
     struct stat was, target, now;
-    if (lstat(path, &was) != 0)
+    if (fstatat(folder, name, &was, AT_SYMLINK_NOFOLLOW) != 0)
         return 0;
     if (fstat(fd, &now) != 0)
         return -1;
     mode_t mode = was.st_mode & 0777;
     if (!S_ISREG(was.st_mode))
-        mode = stat(path, &target) == 0 ? now.st_mode & target.st_mode & 0777 : now.st_mode & 0777;
+        mode = now.st_mode & 0777 &
+               (fstatat(folder, name, &target, 0) == 0 ? target.st_mode : (mode_t)0777);
     else if ((was.st_uid != now.st_uid || was.st_gid != now.st_gid) &&
              fchown(fd, was.st_uid, was.st_gid) != 0 && was.st_gid != now.st_gid &&
              fchown(fd, (uid_t)-1, was.st_gid) != 0)
@@ -95,34 +200,52 @@ static int keep_rights(int fd, const char *path) {
 }
 
 static int open_beside(larder__fresh *f) {
-    int fd = -1, err;
-    if (*larder__name_in(f->path) == 0) {
+    const char *name = larder__name_in(f->path);
+    if (*name == 0) {
         errno = *f->path ? EISDIR : ENOENT;
         return -1;
     }
-    f->folder = open_folder(f->path);
-    if (f->folder >= 0 && (fd = larder__temp_open(f->folder, f->beside)) < 0)
+    f->folder = open_folder(AT_FDCWD, f->path, O_RDONLY);
+    if (f->folder < 0 && errno == EACCES) /* may be written, not listed; nor synced, opened so */
+        f->folder = open_folder(AT_FDCWD, f->path, O_PATH);
+    int fd = f->folder >= 0 ? larder__temp_open(f->folder, f->beside) : -1;
+    if (fd < 0)
         f->beside[0] = 0;
-    if (fd >= 0 && keep_rights(fd, f->path) == 0)
-        return fd;
-    err = errno;
-    if (fd >= 0)
-        close(fd);
-    errno = err;
-    return -1;
+    return fd < 0 || keep_rights(fd, f->folder, name) == 0 ? fd : close_after(fd, -1);
+}
+
+/* -1 and errno 0: there is nothing of the kind, so that a file takes the name's place. That a look
+ * itself failed, for want of descriptors, must not make one of /dev/stdout. */
+static int open_as_is(const char *path) {
+    place p;
+    struct stat st;
+    int fd = -1;
+    if (place_find(&p, path) < 0) {
+        if (p.strange || errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES)
+            errno = 0;
+    } else if (!p.there && p.in_proc) { /* "-o /dev/stdout >&-": no reason to replace that */
+        errno = EBADF;
+    } else if (!p.there || !is_written_as_is(&p.st)) {
+        errno = 0;
+    } else if ((fd = place_open(&p, O_WRONLY | O_APPEND)) < 0) {
+        errno = errno == ELOOP ? 0 : errno;
+    } else if (fstat(fd, &st) != 0) {
+        fd = close_after(fd, -1);
+    } else if (!is_written_as_is(&st)) { /* it was swapped */
+        fd = close_after(fd, -1);
+        errno = 0;
+    }
+    place_close(&p);
+    return fd;
 }
 
 int larder__fresh_open(larder__fresh *f, const char *path) {
-    struct stat st;
     *f = (larder__fresh){.path = path, .folder = -1};
-    uid_t owner;
-    link_kind link = link_at(path, &owner);
-    bool there = link != STRANGE_LINK && stat(path, &st) == 0;
-    bool as_is = there && (!S_ISREG(st.st_mode) || is_standard(&st));
-    int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | (link == NO_LINK ? O_NOFOLLOW : 0);
-    int fd = as_is ? open(path, flags) : open_beside(f);
+    int fd = open_as_is(path);
+    if (fd < 0 && errno == 0)
+        fd = open_beside(f);
     if (fd >= 0 && !(f->to = fdopen(fd, "w")))
-        close(fd);
+        close_after(fd, -1);
     if (f->to)
         return 0;
     int rc = larder__fail_errno(*path ? path : "\"\"", "cannot be written");
@@ -191,14 +314,15 @@ int larder__file_write(const char *path, const void *bytes, size_t size) {
 /* ---- a file that grows ----------------------------------------------------------------------- */
 
 int larder__stream_open(int *fd, const char *path, int flags) {
-    uid_t owner;
-    flags |= O_CREAT | O_CLOEXEC | O_NOCTTY;
-    *fd = open(path, flags | O_NOFOLLOW, 0666);
-    if (*fd < 0 && errno == ELOOP && link_at(path, &owner) == STRANGE_LINK)
+    place p;
+    *fd = -1;
+    int rc = place_find(&p, path);
+    while (rc == 0 && (*fd = place_open(&p, flags | O_CREAT)) < 0 && errno == ELOOP)
+        rc = place_look(&p);
+    place_close(&p);
+    if (*fd < 0 && p.strange)
         return larder__fail(LARDER_E_ARGS,
-                            "%s: is a link of another user (%u), and is not followed", path,
-                            (unsigned)owner);
-    if (*fd < 0 && errno == ELOOP)
-        *fd = open(path, flags, 0666);
+                            "%s: %s a link of another user (%u), and is not followed", path,
+                            p.links ? "leads to" : "is", (unsigned)p.owner);
     return *fd >= 0 ? 0 : larder__fail_errno(path, "cannot be written");
 }

@@ -102,7 +102,7 @@ int larder__keep_map(const char *name, larder__keep_file *out) {
         return larder__fail_errno(path, "cannot be opened");
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || !is_ours(&st) ||
-        (st.st_mode & S_IWOTH))
+        (st.st_mode & 022))
         rc = larder__fail(LARDER_E_ARGS, "%s: is no plain file of this user's own", path);
     bool mapped = rc == 0 && map(fd, (size_t)st.st_size, out);
     close(fd);
@@ -121,12 +121,25 @@ void larder__keep_free(larder__keep_file *k) {
 
 /* ---- storing --------------------------------------------------------------------------------- */
 
+/* Under a umask of 002 its group could write to it, and it would not be believed. */
+static int write_own(const char *path, const void *bytes, size_t size) {
+    larder__fresh f;
+    int rc = larder__fresh_open(&f, path);
+    if (rc < 0)
+        return rc;
+    if (fchmod(fileno(f.to), 0600) < 0)
+        rc = larder__fail_errno(path, "cannot be made this user's alone");
+    else if (fwrite(bytes, 1, size, f.to) != size)
+        rc = larder__fail_errno(path, "cannot be written");
+    return larder__fresh_close(&f, rc);
+}
+
 int larder__keep_store(const char *name, const void *bytes, size_t size) {
     char folder[PATH_MAX], path[PATH_MAX];
     int rc = folder_path(folder, sizeof folder);
     if (rc == 0)
-        rc = larder__keep_path(name, path, sizeof path);
-    if (rc == 0)
         rc = larder__folder_make(folder, 0700); /* only the owner gets in */
-    return rc < 0 ? rc : larder__file_write(path, bytes, size);
+    if (rc == 0)
+        rc = larder__keep_path(name, path, sizeof path); /* whoever made the folder */
+    return rc < 0 ? rc : write_own(path, bytes, size);
 }

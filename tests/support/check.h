@@ -11,6 +11,8 @@
 
 #include <larder/larder.h>
 
+#include <unistd.h>
+
 /* A call that must succeed; shows larder's sentence when it does not. */
 #define check_ok(call)                                                                             \
     do {                                                                                           \
@@ -27,6 +29,18 @@
                     larder_errmsg());                                                              \
             _exit(1);                                                                              \
         }                                                                                          \
+    } while (0)
+
+/* No test is skipped without the reason in a word. */
+#define skip_since(why)                                                                            \
+    do {                                                                                           \
+        print_message("skipped: %s\n", why);                                                       \
+        skip();                                                                                    \
+    } while (0)
+#define root_or_skip()                                                                             \
+    do {                                                                                           \
+        if (geteuid() != 0)                                                                        \
+            skip_since("only root can be two users");                                              \
     } while (0)
 
 /* A fresh folder below the system's temporary one; removed by check_folder_remove. */

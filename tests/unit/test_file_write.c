@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -16,12 +17,17 @@
 
 static char folder[256], path[300], other[300];
 
+static char spare[320];         /* what changes places with `path` */
+static unsigned swaps, call_no; /* before calls whose bit is set, of those about that name */
+static bool swapping;
+
 static int set_up(void **st) {
     (void)st;
     check_folder(folder);
     snprintf(path, sizeof path, "%s/out", folder);
     snprintf(other, sizeof other, "%s/other", folder);
     umask(022);
+    swapping = false;
     return 0;
 }
 
@@ -65,6 +71,59 @@ static void only(int n) {
     assert_int_equal(temps, 0);
 }
 
+/* ---- names that change meanwhile ------------------------------------------------------------- */
+
+static void swap(void) {
+    char aside[320];
+    snprintf(aside, sizeof aside, "%s.aside", path);
+    assert_int_equal(rename(path, aside), 0);
+    assert_int_equal(rename(spare, path), 0);
+    assert_int_equal(rename(aside, spare), 0);
+}
+
+static void before_call(const char *p) { /* "": of what is held open */
+    bool counts = swapping && (*p == 0 || strcmp(larder__name_in(p), "out") == 0);
+    if (counts && call_no < 32 && swaps >> call_no++ & 1)
+        swap();
+}
+
+/* The linker's names for a call as it was, and as it is here. */
+#define WRAP(type, name, params, args)                                                             \
+    type __real_##name params;                                                                     \
+    type __wrap_##name params;                                                                     \
+    type __wrap_##name params {                                                                    \
+        before_call(p);                                                                            \
+        return __real_##name args;                                                                 \
+    }
+#define WRAP_OPEN(name, params, args)                                                              \
+    int __real_##name params;                                                                      \
+    int __wrap_##name params;                                                                      \
+    int __wrap_##name params {                                                                     \
+        mode_t mode = 0;                                                                           \
+        if (flags & O_CREAT) {                                                                     \
+            va_list rest;                                                                          \
+            va_start(rest, flags);                                                                 \
+            mode = va_arg(rest, mode_t);                                                           \
+            va_end(rest);                                                                          \
+        }                                                                                          \
+        before_call(p);                                                                            \
+        return __real_##name args;                                                                 \
+    }
+WRAP_OPEN(open, (const char *p, int flags, ...), (p, flags, mode))
+WRAP_OPEN(open64, (const char *p, int flags, ...), (p, flags, mode))
+WRAP_OPEN(openat, (int at, const char *p, int flags, ...), (at, p, flags, mode))
+WRAP_OPEN(openat64, (int at, const char *p, int flags, ...), (at, p, flags, mode))
+WRAP(int, stat, (const char *p, struct stat *out), (p, out))
+WRAP(int, stat64, (const char *p, struct stat *out), (p, out))
+WRAP(int, lstat, (const char *p, struct stat *out), (p, out))
+WRAP(int, lstat64, (const char *p, struct stat *out), (p, out))
+WRAP(int, fstatat, (int at, const char *p, struct stat *out, int how), (at, p, out, how))
+WRAP(int, fstatat64, (int at, const char *p, struct stat *out, int how), (at, p, out, how))
+WRAP(ssize_t, readlinkat, (int at, const char *p, char *to, size_t n), (at, p, to, n))
+WRAP(int, renameat, (int from, const char *q, int to, const char *p), (from, q, to, p))
+
+/* ---- files and links ------------------------------------------------------------------------- */
+
 static void test_rights(void **st) {
     (void)st;
     check_ok(larder__file_write(path, "new", 3));
@@ -85,9 +144,9 @@ static void test_rights(void **st) {
 static void test_owner(void **st) {
     (void)st;
     struct stat s;
+    root_or_skip();
     check_write(path, "old", 3);
-    if (chown(path, 12345, 23456) != 0)
-        skip(); /* not root */
+    assert_int_equal(chown(path, 12345, 23456), 0);
     chmod(path, 0660);
     check_ok(larder__file_write(path, "again", 5));
     assert_int_equal(stat(path, &s), 0);
@@ -117,18 +176,23 @@ static void test_links(void **st) {
     assert_int_equal(mode_of(path), 0600); /* and gives nobody more rights */
 }
 
-/* To a device one's own link is meant, and another's is not followed either: it might as well be
- * root's disk. */
+/* To a device one's own link is meant. */
 static void test_links_to_devices(void **st) {
     (void)st;
     struct stat s;
-    unlink(path);
     assert_int_equal(symlink("/dev/null", path), 0);
     check_ok(larder__file_write(path, "mine", 4));
     assert_int_equal(lstat(path, &s), 0);
     assert_true(S_ISLNK(s.st_mode));
-    if (lchown(path, 12345, 12345) != 0)
-        skip(); /* only root makes links of others */
+}
+
+/* Another's is not followed there either: it might as well be root's disk. */
+static void test_anothers_link_to_a_device(void **st) {
+    (void)st;
+    struct stat s;
+    root_or_skip();
+    assert_int_equal(symlink("/dev/null", path), 0);
+    assert_int_equal(lchown(path, 12345, 12345), 0);
     check_ok(larder__file_write(path, "mine", 4));
     assert_int_equal(lstat(path, &s), 0);
     assert_true(S_ISREG(s.st_mode));
@@ -251,6 +315,25 @@ static void test_stdout(void **st) {
     assert_int_equal(before.st_ino, after.st_ino);
 }
 
+/* Where that is closed nothing takes its place. By a link of our own: root's would be gone for all.
+ */
+static void test_closed_stdout(void **st) {
+    (void)st;
+    struct stat after;
+    assert_int_equal(symlink("/proc/self/fd/1", path), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(1);
+        _exit(larder__file_write(path, "two", 3) == 0 ||
+              !strstr(larder_errmsg(), "cannot be written"));
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(lstat(path, &after), 0);
+    assert_true(S_ISLNK(after.st_mode));
+}
+
 static void test_streams(void **st) {
     (void)st;
     int fd;
@@ -267,19 +350,184 @@ static void test_streams(void **st) {
     assert_int_equal(symlink(other, path), 0);
     check_ok(larder__stream_open(&fd, path, O_WRONLY)); /* one's own link is meant */
     close(fd);
-    if (lchown(path, 12345, 12345) != 0)
-        skip();
+}
+
+static void test_anothers_link_to_a_stream(void **st) {
+    (void)st;
+    int fd;
+    root_or_skip();
+    check_write(other, "precious", 8);
+    assert_int_equal(symlink(other, path), 0);
+    assert_int_equal(lchown(path, 12345, 12345), 0);
     assert_int_equal(larder__stream_open(&fd, path, O_WRONLY | O_TRUNC), LARDER_E_ARGS);
     assert_non_null(strstr(larder_errmsg(), "link of another user"));
     holds(other, "precious");
 }
 
+/* One's own links are followed as far as they lead, from the folder that each lies in; another's is
+ * not, behind one's own either. */
+static void test_chains(void **st) {
+    (void)st;
+    int fd;
+    char sub[300], in_sub[320], text[8] = "";
+    struct stat s;
+    snprintf(sub, sizeof sub, "%s/sub", folder);
+    snprintf(in_sub, sizeof in_sub, "%s/link", sub);
+    assert_int_equal(mkdir(sub, 0755), 0);
+    assert_int_equal(symlink("sub/link", path), 0);
+    assert_int_equal(symlink("../other", in_sub), 0);
+    check_ok(larder__stream_open(&fd, path, O_WRONLY)); /* and made, where they lead to nothing */
+    assert_int_equal(write(fd, "mine", 4), 4);
+    close(fd);
+    holds(other, "mine");
+    assert_int_equal(unlink(in_sub), 0);
+    assert_int_equal(symlink("../out", in_sub), 0); /* round and round */
+    assert_true(larder__stream_open(&fd, path, O_WRONLY) < 0);
+    assert_non_null(strstr(larder_errmsg(), strerror(ELOOP)));
+    assert_int_equal(unlink(in_sub), 0);
+    assert_int_equal(symlink("../no/such", in_sub), 0);
+    assert_int_equal(larder__stream_open(&fd, path, O_WRONLY), LARDER_E_NOTFOUND);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("sub/", path), 0);
+    assert_true(larder__stream_open(&fd, path, O_WRONLY) < 0);
+    assert_true(larder__stream_open(&fd, "", O_WRONLY) < 0);
+    int ends[2]; /* what a shell gives for >(a command) */
+    assert_int_equal(pipe(ends), 0);
+    snprintf(in_sub, sizeof in_sub, "/dev/fd/%d", ends[1]);
+    check_ok(larder__stream_open(&fd, in_sub, O_WRONLY | O_TRUNC));
+    assert_int_equal(write(fd, "a", 1), 1);
+    close(fd);
+    check_ok(larder__file_write(in_sub, "b", 1));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(in_sub, path), 0);
+    check_ok(larder__file_write(path, "c", 1));
+    assert_int_equal(read(ends[0], text, sizeof text), 3);
+    assert_string_equal(text, "abc");
+    close(ends[0]), close(ends[1]);
+    snprintf(in_sub, sizeof in_sub, "%s/link", sub);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(in_sub), 0);
+    assert_int_equal(symlink("sub/link", path), 0);
+    assert_int_equal(symlink("../other", in_sub), 0);
+    if (lchown(in_sub, 12345, 12345) != 0)
+        skip();
+    assert_int_equal(larder__stream_open(&fd, path, O_WRONLY | O_TRUNC), LARDER_E_ARGS);
+    assert_non_null(strstr(larder_errmsg(), "leads to a link of another user (12345)"));
+    assert_int_equal(unlink(in_sub), 0);
+    assert_int_equal(symlink("/dev/null", in_sub), 0);
+    assert_int_equal(lchown(in_sub, 12345, 12345), 0);
+    check_ok(larder__file_write(path, "new", 3));
+    assert_int_equal(lstat(in_sub, &s), 0);
+    assert_true(S_ISLNK(s.st_mode));
+    holds(path, "new");
+    holds(other, "mine");
+}
+
+/* That a look fails makes no file of what is no file: one's own link to a device stays. */
+static void test_no_descriptors(void **st) {
+    (void)st;
+    int status;
+    assert_int_equal(symlink("/dev/null", path), 0);
+    for (rlim_t room = 0; room < 8; room++) {
+        pid_t child = fork();
+        if (child == 0) {
+            struct stat s;
+            int first = open("/", O_RDONLY);
+            for (int fd = first; fd < 1024; fd++)
+                close(fd);
+            setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)first + room, 1024});
+            int rc = larder__file_write(path, "x", 1);
+            _exit(lstat(path, &s) != 0 || !S_ISLNK(s.st_mode) || (room == 7 && rc != 0));
+        }
+        waitpid(child, &status, 0);
+        assert_int_equal(status, 0);
+    }
+}
+
+typedef enum what { FILE_OF_OURS, LINK_OF_OURS, LINK_TO_DEVICE, WHATS } what;
+
+/* A stranger's link to `other` lies at `path`, and what is ours beside it; or the other way round.
+ * `via` is a link of ours that leads there. */
+static void lay_out(const char *via, what ours, bool swapped) {
+    char mine[320];
+    snprintf(mine, sizeof mine, "%s.mine", path);
+    snprintf(spare, sizeof spare, "%s.spare", path);
+    unlink(path), unlink(spare), unlink(via);
+    check_write(mine, "", 0);
+    if (ours == FILE_OF_OURS)
+        check_write(spare, "", 0);
+    else
+        assert_int_equal(symlink(ours == LINK_OF_OURS ? mine : "/dev/null", spare), 0);
+    assert_int_equal(symlink(other, path), 0);
+    assert_int_equal(lchown(path, 12345, 12345), 0);
+    assert_int_equal(symlink(path, via), 0);
+    if (swapped)
+        swap();
+    swapping = true;
+    call_no = 0;
+}
+
+static void not_other(const char *by, int fd) {
+    struct stat s, o;
+    swapping = false;
+    assert_int_equal(stat(other, &o), 0);
+    if (o.st_size != 8 || (fstat(fd, &s) == 0 && s.st_dev == o.st_dev && s.st_ino == o.st_ino))
+        fail_msg("%s: through a stranger's link, swapped before calls %#x", by, swaps);
+}
+
+/* A folder where another user may change names, between any two calls of ours: before each of the
+ * first calls the stranger's link is there, or what is ours, in all ways there are. */
+static void test_swapped(void **st) {
+    (void)st;
+    enum { CALLS = 7 }; /* more than two looks and openings */
+    char via[320];
+    snprintf(via, sizeof via, "%s.via", path);
+    check_write(other, "precious", 8);
+    assert_int_equal(symlink(other, path), 0);
+    if (lchown(path, 12345, 12345) != 0)
+        skip();
+    for (unsigned way = 0; way < 4 * WHATS << CALLS; way++) {
+        larder__fresh f;
+        int fd;
+        what ours = (what)(way >> CALLS >> 2);
+        bool swapped = way >> CALLS & 1;
+        const char *asked = way >> CALLS & 2 ? via : path;
+        swaps = way & ((1U << CALLS) - 1);
+        lay_out(via, ours, swapped);
+        larder__stream_open(&fd, asked, O_WRONLY | O_TRUNC);
+        not_other("a file that grows", fd);
+        close(fd);
+        lay_out(via, ours, swapped);
+        if (larder__fresh_open(&f, asked) == 0) {
+            f.brief = true;
+            not_other("a file in place of another", fileno(f.to));
+            swapping = true;
+            larder__fresh_close(&f, 0);
+        }
+        not_other("a file in place of another", -1);
+    }
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(test_rights), T(test_owner),         T(test_links),   T(test_links_to_devices),
-        T(test_names),  T(test_closed_folder), T(test_full),    T(test_refused),
-        T(test_killed), T(test_stdout),        T(test_streams),
+        T(test_rights),
+        T(test_owner),
+        T(test_links),
+        T(test_links_to_devices),
+        T(test_anothers_link_to_a_device),
+        T(test_names),
+        T(test_closed_folder),
+        T(test_full),
+        T(test_refused),
+        T(test_killed),
+        T(test_stdout),
+        T(test_closed_stdout),
+        T(test_streams),
+        T(test_anothers_link_to_a_stream),
+        T(test_chains),
+        T(test_no_descriptors),
+        T(test_swapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,12 +221,17 @@ static void test_mapped(void **state) {
     snprintf(path, sizeof path, "%s/name", folder);
     larder__tar_block b = block_of(uneven, MEMBERS), again;
     assert_false(b.kept.mapped);
+    mode_t usual = umask(002); /* as many have it whose group is theirs alone */
     larder__tar_block_keep(&b, "name", shard, &stamp);
+    umask(usual);
     assert_true(b.kept.mapped); /* and no copy is left in memory */
     assert_false(larder__keep_lost(&b.kept));
     expect(&b, uneven, MEMBERS);
-    assert_int_equal(chmod(path, 0666), 0); /* now anybody could have written it */
-    assert_false(larder__tar_block_load(&again, "name", shard, &stamp));
+    const mode_t open_ones[] = {0666, 0664, 0646}; /* now others could have written it */
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(chmod(path, open_ones[i]), 0);
+        assert_false(larder__tar_block_load(&again, "name", shard, &stamp));
+    }
     assert_int_equal(chmod(path, 0644), 0);
     assert_int_equal(chmod(folder, 0777), 0);
     assert_false(larder__tar_block_load(&again, "name", shard, &stamp));
@@ -242,6 +247,41 @@ static void test_mapped(void **state) {
     larder__tar_block_free(&b);
     assert_int_equal(unlink(path), 0);
     assert_false(larder__tar_block_load(&again, "name", shard, &stamp));
+    check_folder_remove(folder);
+}
+
+/* A file of another user's and one in another user's folder are not believed, whatever their modes
+ * say; root's are. */
+static void test_whose_it_is(void **state) {
+    (void)state;
+    enum { NOBODY = 65534 };
+    char folder[256], path[400];
+    larder__tar_block again;
+    root_or_skip();
+    larder__tar_block b = block_of(uneven, MEMBERS);
+    setenv("LARDER_CACHE_DIR", check_folder(folder), 1);
+    snprintf(path, sizeof path, "%s/name", folder);
+    larder__tar_block_keep(&b, "name", shard, &stamp);
+    larder__tar_block_free(&b);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(chmod(folder, 0755), 0);
+    for (int i = 0; i < 4; i++) { /* bit 0: the file, bit 1: the folder is another's */
+        assert_int_equal(chown(path, i & 1 ? NOBODY : 0, (gid_t)-1), 0);
+        assert_int_equal(chown(folder, i & 2 ? NOBODY : 0, (gid_t)-1), 0);
+        bool believed = larder__tar_block_load(&again, "name", shard, &stamp);
+        assert_int_equal(believed, i == 0);
+        if (believed)
+            larder__tar_block_free(&again);
+    }
+    for (int i = 0; i < 2; i++) { /* root's, and then one's own */
+        assert_int_equal(chown(path, i ? NOBODY : 0, (gid_t)-1), 0);
+        assert_int_equal(chown(folder, i ? NOBODY : 0, (gid_t)-1), 0);
+        assert_int_equal(seteuid(NOBODY), 0);
+        bool believed = larder__tar_block_load(&again, "name", shard, &stamp);
+        assert_int_equal(seteuid(0), 0);
+        assert_true(believed);
+        larder__tar_block_free(&again);
+    }
     check_folder_remove(folder);
 }
 
@@ -279,9 +319,13 @@ static void test_check_sees_every_bit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_found),       cmocka_unit_test(test_refused_by_name),
-        cmocka_unit_test(test_made_up),        cmocka_unit_test(test_mapped),
-        cmocka_unit_test(test_hash_in_pieces), cmocka_unit_test(test_check_sees_every_bit),
+        cmocka_unit_test(test_as_found),
+        cmocka_unit_test(test_refused_by_name),
+        cmocka_unit_test(test_made_up),
+        cmocka_unit_test(test_mapped),
+        cmocka_unit_test(test_whose_it_is),
+        cmocka_unit_test(test_hash_in_pieces),
+        cmocka_unit_test(test_check_sees_every_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
