@@ -53,7 +53,7 @@ int larder__ahead_measure(larder__ahead *a, const larder__ahead_conf *c, larder_
     rc = larder__profiler_run(p, &a->profile);
     larder__stop_tell(stop, NULL, NULL);
     larder__profiler_close(&p);
-    a->storage = larder__profile_storage(&a->profile, &a->small);
+    a->storage = larder__depth_rate(larder__profile_storage(&a->profile, &a->small));
     a->decode = a->profile.decode.all;
     return rc;
 }
@@ -80,14 +80,6 @@ int larder__ahead_advise(const larder__ahead *a, const larder__ahead_conf *c, do
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static const larder__depth *best_depth(const larder__profile *p) {
-    const larder__depth *best = &p->depths[0];
-    for (int k = 1; k < LARDER__DEPTHS; k++)
-        if ((double)p->depths[k].bytes * best->seconds > (double)best->bytes * p->depths[k].seconds)
-            best = &p->depths[k];
-    return best;
-}
-
 /* Decoding is slower than training: what shares of a cache would help, by larder plan's model. */
 static void print_split(const larder__ahead *a, double rate, uint64_t memory) {
     larder_rates r;
@@ -110,7 +102,8 @@ static void print_split(const larder__ahead *a, double rate, uint64_t memory) {
 void larder__ahead_print(const larder__ahead *a, const larder__ahead_conf *c, double rate,
                          uint64_t memory) {
     const larder__profile *p = &a->profile;
-    const larder__depth *d = best_depth(p);
+    bool small;
+    const larder__depth *d = larder__profile_storage(p, &small);
     char all[32], each[32], give[32];
     fputs("measured: ", stdout);
     larder__shown_print(stdout, c->source);
@@ -120,7 +113,7 @@ void larder__ahead_print(const larder__ahead *a, const larder__ahead_conf *c, do
            larder__print_bytes((double)p->bytes / (double)p->samples, each),
            larder__print_bytes(a->storage, give), (double)d->reads / fmax(d->seconds, 1e-9),
            d->inflight, 1e3 * p->depths[0].latency,
-           a->small ? " (a guess: there are few samples)"
+           small ? " (a guess: there are few samples)"
            : p->from_device < 0.5 && strncmp(c->source, "slow:", 5) != 0
                ? " (much of it from the page cache)"
                : "");

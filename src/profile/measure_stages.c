@@ -85,7 +85,7 @@ static int run_mill(mill *m, uint32_t threads, double seconds, double *by_clock,
 }
 
 static int measure(larder__profiler *p, manner how, double seconds, uint32_t threads,
-                   larder__unix_ranks_rate *out) {
+                   larder__stage_rate *out) {
     static const char *const names[] = {"decode and augment", "augment", "decode whole"};
     mill m = {.p = p, .how = how};
     double ignored;

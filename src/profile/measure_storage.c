@@ -15,7 +15,8 @@ typedef struct sweep {
     double until;
     _Atomic uint64_t reads, bytes;
     pthread_mutex_t lock;
-    double last, waited; /* when the last read came; sum over reads */
+    double first, last; /* when the first read was asked for, and the last one came */
+    double waited;      /* sum over reads */
     bool whole;
 } sweep;
 
@@ -66,10 +67,10 @@ static void read_one(sweep *s, uint64_t id) {
 static void reader(void *arg, uint32_t member) {
     (void)member;
     sweep *s = arg;
-    double waited = 0, now = larder__now();
+    double waited = 0, begun = larder__now(), now = begun;
+    bool first = true;
     /* However busy the machine is, one read: a thread may get its turn when the time is over. */
-    for (bool first = true; (first || now < s->until) && !larder__profiler_stopped(s->p);
-         first = false) {
+    for (; (first || now < s->until) && !larder__profiler_stopped(s->p); first = false) {
         uint64_t i = atomic_fetch_add(&s->next, 1);
         if (i >= atomic_load(&s->end))
             break;
@@ -78,17 +79,19 @@ static void reader(void *arg, uint32_t member) {
         waited += then - now;
         now = then;
     }
+    if (first) /* others had read all of it: that it came late says nothing of storage */
+        return;
     pthread_mutex_lock(&s->lock);
+    s->first = fmin(s->first, begun);
     s->last = fmax(s->last, now);
     s->waited += waited;
     pthread_mutex_unlock(&s->lock);
 }
 
 static int sweep_depth(sweep *s, uint32_t inflight, double seconds, larder__depth *out) {
-    double begun = larder__now();
-    s->until = begun + seconds;
-    s->last = begun;
-    s->waited = 0;
+    s->until = larder__now() + seconds;
+    s->first = INFINITY;
+    s->last = s->waited = 0;
     atomic_store(&s->reads, 0);
     atomic_store(&s->bytes, 0);
     uint32_t readers = larder__threads_run(reader, s, inflight);
@@ -98,7 +101,7 @@ static int sweep_depth(sweep *s, uint32_t inflight, double seconds, larder__dept
     *out = (larder__depth){.inflight = readers,
                            .reads = reads,
                            .bytes = atomic_load(&s->bytes),
-                           .seconds = s->last - begun,
+                           .seconds = fmax(s->last - s->first, 0),
                            .latency = reads ? s->waited / (double)reads : 0,
                            .whole = atomic_load(&s->next) >= atomic_load(&s->end)};
     larder__profiler_tell(s->p, "storage, %u in flight: %.1f MB/s, %.0f reads/s", inflight,

@@ -24,10 +24,10 @@ typedef struct larder__depth {
     bool whole;     /* there was nothing left to read before the time was over */
 } larder__depth;
 
-typedef struct larder__unix_ranks_rate { /* samples a second */
-    double core;                         /* of one thread, by its own processor time */
-    double all;                          /* of all threads together, by the clock */
-} larder__unix_ranks_rate;
+typedef struct larder__stage_rate { /* samples a second */
+    double core;                    /* of one thread, by its own processor time */
+    double all;                     /* of all threads together, by the clock */
+} larder__stage_rate;
 
 typedef struct larder__shrunk { /* with shrink=, of a mean sample */
     uint32_t side;              /* shorter side, 0: as it was */
@@ -45,14 +45,14 @@ typedef struct larder__profile {
     double row_bytes;        /* of an augmented sample */
     double decoded_bytes;    /* mean that the cache reserves for a decoded one */
     larder__depth depths[LARDER__DEPTHS];
-    double from_device; /* share of the bytes read that the kernel fetched from a
-                           device; NAN: it does not say */
-    larder__unix_ranks_rate decode, augment; /* decode and augment; augment alone */
-    larder__unix_ranks_rate whole;           /* decode into pixels of native size */
-    double cache, daemon;                    /* bytes/s read in place; daemon NAN: none was asked */
-    double redis;                            /* bytes/s that came from it; NAN: none was asked */
-    double disk;                             /* the same of a disk */
-    double memory_read, memory_copy;         /* bytes/s of all threads */
+    double from_device;                 /* share of the bytes read that the kernel fetched from a
+                                           device; NAN: it does not say */
+    larder__stage_rate decode, augment; /* decode and augment; augment alone */
+    larder__stage_rate whole;           /* decode into pixels of native size */
+    double cache, daemon;               /* bytes/s read in place; daemon NAN: none was asked */
+    double redis;                       /* bytes/s that came from it; NAN: none was asked */
+    double disk;                        /* the same of a disk */
+    double memory_read, memory_copy;    /* bytes/s of all threads */
     larder__shrunk shrunk;
 } larder__profile;
 
@@ -78,9 +78,10 @@ void larder__profiler_close(larder__profiler **);
 int larder__profiler_run(larder__profiler *, larder__profile *out); /* once */
 void larder__profiler_cancel(larder__profiler *);                   /* run ends with E_CANCELLED */
 
-/* Bytes a second of storage at its best depth. Depths that read too little to tell count only
- * where there is nothing else; `small` says that none of them could. */
-double larder__profile_storage(const larder__profile *, bool *small);
+double larder__depth_rate(const larder__depth *); /* bytes a second */
+/* The depth at which storage is best. Those that read too little to tell count only where there is
+ * nothing else; `small` says that none of them could. */
+const larder__depth *larder__profile_storage(const larder__profile *, bool *small);
 /* The keys of larder plan that can be measured; the others are left as they are. */
 void larder__profile_rates(const larder__profile *, larder_rates *);
 /* One flat JSON object: those keys, then how they were found. */

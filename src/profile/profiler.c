@@ -110,16 +110,19 @@ static bool tells(const larder__depth *d) {
     return d->reads >= 4 * (uint64_t)d->inflight && (!d->whole || d->seconds >= 0.05);
 }
 
-double larder__profile_storage(const larder__profile *p, bool *small) {
-    double sure = 0, any = 0;
-    for (int k = 0; k < LARDER__DEPTHS; k++) {
+double larder__depth_rate(const larder__depth *d) {
+    return d->reads ? (double)d->bytes / fmax(d->seconds, 1e-9) : 0;
+}
+
+const larder__depth *larder__profile_storage(const larder__profile *p, bool *small) {
+    const larder__depth *best = &p->depths[0];
+    for (int k = 1; k < LARDER__DEPTHS; k++) {
         const larder__depth *d = &p->depths[k];
-        double rate = d->reads ? (double)d->bytes / fmax(d->seconds, 1e-9) : 0;
-        any = fmax(any, rate);
-        sure = tells(d) ? fmax(sure, rate) : sure;
+        bool faster = larder__depth_rate(d) > larder__depth_rate(best);
+        best = tells(d) == tells(best) ? (faster ? d : best) : tells(d) ? d : best;
     }
-    *small = sure == 0;
-    return sure > 0 ? sure : any;
+    *small = !tells(best);
+    return best;
 }
 
 void larder__profile_rates(const larder__profile *p, larder_rates *r) {
@@ -131,7 +134,7 @@ void larder__profile_rates(const larder__profile *p, larder_rates *r) {
     r->t_da = p->decode.all;
     r->t_a = p->augment.all;
     r->t_d = p->whole.all;
-    r->b_storage = larder__profile_storage(p, &small);
+    r->b_storage = larder__depth_rate(larder__profile_storage(p, &small));
     r->b_cache = !isnan(p->disk)    ? p->disk
                  : !isnan(p->redis) ? p->redis
                  : isnan(p->daemon) ? p->cache

@@ -58,11 +58,16 @@ class Suggest(unittest.TestCase):
         tiny = "mem:?n=200&h=16&w=16&c=1"  # 50 KiB: at half a megabyte a second a tenth of one
         for rate in (["--rate", "50000"], []):
             text = suggest(tiny, *rate, "--seconds", "0.3", "--quiet").stdout
-            said = re.search(r"\nstorage takes (\S+) s an epoch \(50\.0 KiB at (\S+) (\S+)/s\): nothing is to be "
+            measured = re.search(r"\n *storage (\S+) (\S+)/s, (\S+) reads/s ", text)
+            give = float(measured[1]) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[measured[2]]
+            self.assertAlmostEqual(give, float(measured[3]) * 256, delta=0.01 * give + 256)
+            said = re.search(r"\nstorage takes (\S+) s an epoch \(50\.0 KiB at (.+)/s\): nothing is to be "
                              r"gained by reading less\n$", text)
+            if 51200 / give > 0.099:  # this machine is very busy
+                continue
             self.assertTrue(said, text)
-            unit = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[said[3]]
-            self.assertAlmostEqual(float(said[1]) * float(said[2]) * unit, 51200, delta=6000)
+            self.assertAlmostEqual(float(said[1]) * give, 51200, delta=6000)
+            self.assertEqual(said[2], f"{measured[1]} {measured[2]}")
             self.assertNotIn("recipe", text.splitlines()[-1])
             self.assertNotIn("repeats", text)
         with tempfile.TemporaryDirectory() as folder:

@@ -67,9 +67,33 @@ static void test_slow_storage_is_seen(void **st) {
     larder__profile p = profile(&conf);
     bool small;
     check_sane(&p);
-    assert_true(larder__profile_storage(&p, &small) < 0x1p20 * 1.05);
+    assert_true(larder__depth_rate(larder__profile_storage(&p, &small)) < 0x1p20 * 1.05);
     assert_false(small);
     assert_true(p.depths[0].latency >= 2e-3);
+}
+
+/* A depth that tells goes before one that is faster and does not: few reads, or all there was in no
+ * time. */
+static void test_which_depth_counts(void **st) {
+    (void)st;
+    bool small;
+    larder__profile p = {
+        .depths = {{.inflight = 1, .reads = 10, .bytes = 1000, .seconds = 1},
+                   {.inflight = 4, .reads = 100, .bytes = 30000, .seconds = 1},
+                   {.inflight = 16, .reads = 63, .bytes = 63000, .seconds = 1},
+                   {.inflight = 64, .reads = 500, .bytes = 50000, .seconds = 0.01, .whole = true}}};
+    assert_ptr_equal(larder__profile_storage(&p, &small), &p.depths[1]);
+    assert_false(small);
+    p.depths[2].reads++;
+    assert_ptr_equal(larder__profile_storage(&p, &small), &p.depths[2]);
+    p.depths[3].seconds = 0.05;
+    assert_ptr_equal(larder__profile_storage(&p, &small), &p.depths[3]);
+    assert_false(small);
+    for (int k = 0; k < LARDER__DEPTHS; k++)
+        p.depths[k].reads = 3;
+    assert_ptr_equal(larder__profile_storage(&p, &small), &p.depths[3]);
+    assert_true(small);
+    assert_true(larder__depth_rate(&p.depths[3]) == 1e6);
 }
 
 static void test_tiny(void **st) {
@@ -82,7 +106,7 @@ static void test_tiny(void **st) {
         larder__profile p = profile(&conf);
         bool small;
         check_sane(&p);
-        assert_true(larder__profile_storage(&p, &small) > 0);
+        assert_true(larder__depth_rate(larder__profile_storage(&p, &small)) > 0);
         assert_true(small);
     }
 }
@@ -186,13 +210,10 @@ static void test_machine_in_trouble(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_raw_pixels),
-        cmocka_unit_test(test_slow_storage_is_seen),
-        cmocka_unit_test(test_tiny),
-        cmocka_unit_test(test_bad_samples),
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_json_is_flat),
-        cmocka_unit_test(test_machine_in_trouble),
+        cmocka_unit_test(test_raw_pixels),         cmocka_unit_test(test_slow_storage_is_seen),
+        cmocka_unit_test(test_which_depth_counts), cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_bad_samples),        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_json_is_flat),       cmocka_unit_test(test_machine_in_trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
