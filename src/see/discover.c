@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -121,13 +120,6 @@ static void listen_to_all(caller *c, size_t count, double until) {
     }
 }
 
-static int by_number(const void *a, const void *b) {
-    const larder__job *x = a, *y = b;
-    if (x->pid != y->pid)
-        return x->pid < y->pid ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
 int larder__discover(larder__jobs *out, double seconds) {
     larder__jobs_clear(out);
     caller *c = larder__calloc(PROCESSES, sizeof *c);
@@ -147,7 +139,6 @@ int larder__discover(larder__jobs *out, double seconds) {
         larder__free(c[i].text);
     }
     larder__free(c);
-    if (out->count > 1)
-        qsort(out->at, out->count, sizeof *out->at, by_number);
+    larder__jobs_order(out);
     return rc;
 }

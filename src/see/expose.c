@@ -20,7 +20,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     larder__exposed *first;
-    uint64_t numbers; /* given so far */
+    uint64_t numbers; /* given so far, */
+    uint64_t below;   /* beginning here */
     int listener, stop;
     bool running;
     pthread_t thread;
@@ -137,16 +138,20 @@ static void after_fork(void) {
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork); }
 
-/* The name may be taken by another copy of the library in this process. */
+/* The name may be taken by another copy of the library in this process, which numbers its jobs too.
+ */
 static int listen_somewhere(void) {
+    enum { NUMBERS = 1000000 };
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     for (int k = 0; fd >= 0 && k < 16; k++) {
         struct sockaddr_un a = {.sun_family = AF_UNIX};
         int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, LARDER__SEE_NAME "%ld.%ld.%d",
                          (long)geteuid(), (long)getpid(), k);
         socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-        if (bind(fd, (struct sockaddr *)&a, size) == 0 && listen(fd, 64) == 0)
+        if (bind(fd, (struct sockaddr *)&a, size) == 0 && listen(fd, 64) == 0) {
+            see.below = (uint64_t)k * NUMBERS;
             return fd;
+        }
         if (errno != EADDRINUSE)
             break;
     }
@@ -204,7 +209,7 @@ void larder__expose(larder__exposed *e, larder__look_fn look, void *arg) {
     if (!see.running)
         start();
     if (see.running) {
-        e->number = ++see.numbers;
+        e->number = see.below + ++see.numbers;
         larder__exposed **last = &see.first;
         while (*last)
             last = &(*last)->next;

@@ -1,7 +1,6 @@
 #include "see/http_request.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -48,11 +47,11 @@ static void read_query(larder__http_request *r, piece query) {
     }
 }
 
-static int read_first_line(larder__http_request *r, piece line) {
+static int read_first_line(larder__http_request *r, piece line, bool *must_name) {
     piece method = cut(&line, ' '), target = cut(&line, ' ');
     if (line.n != 8 || memcmp(line.at, "HTTP/1.", 7) != 0 || !isdigit((unsigned char)line.at[7]))
         return line.n >= 5 && memcmp(line.at, "HTTP/", 5) == 0 ? 505 : 400;
-    r->again = line.at[7] != '0';
+    r->again = *must_name = line.at[7] != '0';
     if (!method.n || !target.n || target.at[0] != '/')
         return 400;
     piece path = cut(&target, '?');
@@ -67,13 +66,24 @@ static int read_first_line(larder__http_request *r, piece line) {
     return 200;
 }
 
+/* What others on the way may read as another header is refused: a blank in front of the colon. */
+static bool is_token(piece p) {
+    for (size_t i = 0; i < p.n; i++)
+        if (!isalnum((unsigned char)p.at[i]) && !strchr("!#$%&'*+-.^_`|~", p.at[i]))
+            return false;
+    return p.n > 0;
+}
+
 static int read_header(larder__http_request *r, piece line) {
     bool split = line.n && memchr(line.at, ':', line.n);
     piece name = cut(&line, ':'), v = trim(line);
-    if (!split || !name.n || name.at[0] == ' ' || name.at[0] == '\t')
+    if (!split || !is_token(name))
         return 400;
-    if (is(name, "host"))
-        return keep(r->host, sizeof r->host, v) ? 200 : 400;
+    if (is(name, "host")) {
+        bool first = !r->named;
+        r->named = true;
+        return first && keep(r->host, sizeof r->host, v) ? 200 : 400;
+    }
     if (is(name, "connection")) {
         if (is(v, "close"))
             r->again = false;
@@ -96,31 +106,31 @@ int larder__http_parse(larder__http_request *r, const char *bytes, size_t n, siz
     piece rest = {bytes, (size_t)(end - bytes) + 1}; /* with the \r of its last line */
     *used = (size_t)(end - bytes) + 4;
     int status = 0;
+    bool must_name = false;
     for (bool first = true; rest.n; first = false) {
         piece line = cut(&rest, '\n');
         if (!line.n || line.at[line.n - 1] != '\r')
             return 400;
         line.n--;
-        int said = first ? read_first_line(r, line) : read_header(r, line);
+        int said = first ? read_first_line(r, line, &must_name) : read_header(r, line);
         if (status == 0 || status == 200)
             status = said;
         if (said == 400)
             return 400;
     }
-    return status;
+    return status == 200 && must_name && !r->named ? 400 : status;
 }
 
 bool larder__http_host_is_local(const char *host) {
-    char name[128];
-    snprintf(name, sizeof name, "%s", host);
-    char *colon = name[0] == '[' ? strchr(name, ']') : strchr(name, ':');
-    if (colon && name[0] == '[')
-        colon[1] = 0;
-    else if (colon)
-        *colon = 0;
-    if (strcasecmp(name, "localhost") == 0 || strcmp(name, "[::1]") == 0)
+    const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
+    piece name = {host, end ? (size_t)(end + 1 - host) : strcspn(host, ":")};
+    const char *port = host + name.n;
+    size_t n = *port == ':' ? strspn(port + 1, "0123456789") : 0;
+    if (*port && (n == 0 || port[1 + n]))
+        return false;
+    if (is(name, "localhost") || is(name, "[::1]"))
         return true;
-    return strncmp(name, "127.", 4) == 0 && strspn(name, "0123456789.") == strlen(name);
+    return strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == name.n;
 }
 
 bool larder__token_equal(const char *a, const char *b) {

@@ -338,7 +338,7 @@ static bool answer_data(larder__http *h, visitor *v, const larder__http_request 
 }
 
 static void respond(larder__http *h, visitor *v, const larder__http_request *r) {
-    if (h->local && !h->token[0] && r->host[0] && !larder__http_host_is_local(r->host))
+    if (h->local && !h->token[0] && r->named && !larder__http_host_is_local(r->host))
         refuse(v, r, 403, "this page is served under the names of this machine alone");
     else if (!answer_data(h, v, r) && !answer_file(v, r))
         refuse(v, r, 404, "");

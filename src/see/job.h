@@ -117,6 +117,10 @@ typedef struct larder__jobs {
 /* Adds the jobs of one answer, which is text of `size` bytes with a NUL behind it. All or none:
  * E_FORMAT when anything in it is not as larder__job_write writes it, E_RANGE past `max` jobs. */
 int larder__jobs_read(larder__jobs *, char *text, size_t size, size_t max);
+/* By pid and number. A job that was told of twice stands there once: the kernel may list a socket
+ * twice while others come and go, and of a process that gives one up for another both may answer.
+ */
+void larder__jobs_order(larder__jobs *);
 void larder__jobs_free(larder__jobs *);
 void larder__jobs_clear(larder__jobs *);
 

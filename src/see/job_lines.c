@@ -13,6 +13,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { VERSION = 1, BINS_TEXT = LARDER__JOB_BINS * 5 + 1 };
@@ -285,6 +286,26 @@ int larder__jobs_read(larder__jobs *to, char *text, size_t size, size_t max) {
         to->count = a.before;
     larder__free(of);
     return rc;
+}
+
+static int by_number(const void *a, const void *b) {
+    const larder__job *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+void larder__jobs_order(larder__jobs *jobs) {
+    size_t kept = 0;
+    if (jobs->count > 1)
+        qsort(jobs->at, jobs->count, sizeof *jobs->at, by_number);
+    for (size_t i = 0; i < jobs->count; i++)
+        if (kept == 0 || by_number(&jobs->at[kept - 1], &jobs->at[i]) != 0) {
+            if (kept != i)
+                jobs->at[kept] = jobs->at[i];
+            kept++;
+        }
+    jobs->count = kept;
 }
 
 void larder__jobs_clear(larder__jobs *jobs) { jobs->count = 0; }

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "base/mem.h"
+#include "see/http_request.h"
 #include "see/http_server.h"
 
 #include <arpa/inet.h>
@@ -86,6 +87,43 @@ static void tokens(void **state) {
 
 /* ---- visitors -------------------------------------------------------------------------------- */
 
+static void hosts(void **state) {
+    (void)state;
+    static const char *const ours[] = {"localhost", "LocalHost:7433", "127.0.0.1", "127.0.0.1:80",
+                                       "127.1",     "[::1]",          "[::1]:7433"};
+    static const char *const others[] = {"",
+                                         "evil.com",
+                                         "evil.com:80",
+                                         "localhost.evil.com",
+                                         "127.0.0.1.evil.com",
+                                         "[::1]x",
+                                         "[::1].evil.com",
+                                         "[::1]evil:80",
+                                         "[::1]:80x",
+                                         "[::1]:",
+                                         "[::1",
+                                         "[::1:80",
+                                         "::1",
+                                         "localhost:",
+                                         "localhost:@evil.com",
+                                         "localhost.",
+                                         "localhost:80:80",
+                                         "localhost:80@x",
+                                         "127.0.0.1:80.x",
+                                         "127.0.0.1:+8",
+                                         "0.0.0.0",
+                                         "localhost evil",
+                                         "[localhost]",
+                                         "x@localhost",
+                                         "[::2]:80"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (!larder__http_host_is_local(ours[i]))
+            fail_msg("\"%s\" is this machine", ours[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (larder__http_host_is_local(others[i]))
+            fail_msg("\"%s\" is not this machine", others[i]);
+}
+
 static void *serve(void *h) { return (void *)(intptr_t)larder__http_run(h); }
 
 static int visit(const larder__http *h) {
@@ -131,6 +169,11 @@ static void requests(void **state) {
         {"nonsense\r\n\r\n", "400"},
         {"\r\n\r\n\r\n", "400"},
         {"GET / HTTP/1.1\r\nno colon" END, "400"},
+        {"GET / HTTP/1.1" END, "400"},                                       /* no host, */
+        {"GET / HTTP/1.1\r\nHost: localhost\r\nhost: localhost" END, "400"}, /* two, */
+        {"GET / HTTP/1.1\r\nHost : localhost" END, "400"},                   /* and perhaps one */
+        {"GET / HTTP/1.1\r\nHost: localhost\r\nX\t: y" END, "400"},
+        {"GET / HTTP/1.1\r\nHost: localhost\r\n: y" END, "400"},
         {"GET /state.json?token=open-sesame HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: "
          "a" END,
          "200"}, /* two at once */
@@ -206,6 +249,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses),
         cmocka_unit_test(tokens),
+        cmocka_unit_test(hosts),
         cmocka_unit_test(requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
