@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -180,6 +181,15 @@ static int find_door(const options *o, larder__door *out) {
     return rc == 0 && o->owner ? larder__door_owner(o->owner, &out->owner) : rc;
 }
 
+/* As many as it may have: jobs take up to three each. */
+static void allow_descriptors(void) {
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0) {
+        l.rlim_cur = l.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &l);
+    }
+}
+
 int larder__cmd_serve(int argc, char **argv) {
     options o;
     larder__door door;
@@ -198,6 +208,7 @@ int larder__cmd_serve(int argc, char **argv) {
     int rc = read_options(&o, &conf);
     bool wrong = rc < 0;
     page shown = {.running = false};
+    allow_descriptors();
     if (rc == 0)
         rc = larder__server_open(&server, &conf);
     if (rc == 0 && o.http) {

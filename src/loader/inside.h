@@ -146,10 +146,10 @@ struct larder_loader {
     larder__stats *stats;
     larder__loader_stats stat;
     larder__source_figure source_figures[LARDER_FIGURES];
-    size_t row_bytes;             /* of x */
-    double decoded_ratio;         /* what a decoded sample reserves, as in larder__forms; */
-    uint32_t decoded_bytes;       /* 0: no cache of ours holds any */
-    uint64_t probes, probe_bytes; /* read to learn sizes, not in the ledger yet */
+    size_t row_bytes;                     /* of x */
+    double decoded_ratio;                 /* what a decoded sample reserves, as in larder__forms; */
+    uint32_t decoded_bytes;               /* 0: no cache of ours holds any */
+    _Atomic uint64_t probes, probe_bytes; /* read though nobody asked, not in the ledger yet */
     _Atomic uint64_t probe_requests;
     bool plans;               /* plan=auto: what stages take is measured row by row */
     larder__shrinking shrink; /* shrink=, once open with its side */

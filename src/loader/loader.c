@@ -220,9 +220,8 @@ static void book_fetched(larder_loader *l, const larder__place *p) {
     for (size_t i = plan->n; reads && i < plan->n + plan->fetched; i++)
         bytes += plan->tickets[i].kind == LARDER_MISS ? plan->accesses[i].size : 0;
     larder__evaluation *e = &l->evaluation;
-    reads += l->probes - p->scratch_samples;
-    bytes += l->probe_bytes - p->scratch_payload;
-    l->probes = l->probe_bytes = 0;
+    reads += atomic_exchange(&l->probes, 0) - p->scratch_samples;
+    bytes += atomic_exchange(&l->probe_bytes, 0) - p->scratch_payload;
     larder__ledger_scratch(l->ledger, p->scratch_samples, p->scratch_bytes, p->scratch_written);
     if (reads)
         larder__ledger_background(l->ledger, reads, bytes);

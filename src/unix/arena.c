@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/mem.h"
+#include "unix/lent_memory.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -22,6 +23,7 @@ typedef struct note { /* one block; lengths and places in grains */
 struct larder__arena {
     int fd;
     bool huge, paid;
+    bool vacant; /* nobody reads there any more */
     unsigned char *bytes;
     uint64_t size, taken;
     note *notes;
@@ -234,6 +236,8 @@ void larder__arena_close(larder__arena **pa) {
         return;
     if (a->bytes)
         munmap(a->bytes, a->size);
+    if (a->vacant && a->fd >= 0)
+        larder__lent_empty(a->fd, a->size);
     if (a->fd >= 0)
         close(a->fd);
     if (a->paid)
@@ -241,6 +245,8 @@ void larder__arena_close(larder__arena **pa) {
     larder__free(a->notes);
     larder__free(a);
 }
+
+void larder__arena_vacate(larder__arena *a) { a->vacant = true; }
 
 /* ---- looking in ------------------------------------------------------------------------------ */
 

@@ -19,6 +19,9 @@ enum { LARDER__ARENA_GRAIN = 64 }; /* bytes; blocks begin and end at multiples o
  * rather than a signal later. */
 int larder__arena_open(larder__arena **out, uint64_t bytes);
 void larder__arena_close(larder__arena **);
+/* Nobody reads there any more: when it is closed its pages go back, whoever keeps its descriptor.
+ */
+void larder__arena_vacate(larder__arena *);
 
 /* LARDER__NO_BLOCK: no piece of that size is free, or no memory for its note. */
 larder__arena_block larder__arena_take(larder__arena *, uint64_t bytes);

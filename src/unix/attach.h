@@ -17,9 +17,10 @@ typedef struct larder__attach_conf {
     bool exchanges; /* the policy exchanges what is wanted for what it has */
     /* Bytes of a sample, asked for at every attachment where the daemon wants to know. */
     uint32_t (*size_of)(void *arg, uint64_t id);
-    /* What larder__hash_bytes makes of a sample's bytes, going on from `nonce`: shows to a daemon
-     * that this job can read what another user's jobs have made. NULL: it cannot be shown. */
-    int (*prove)(void *arg, uint64_t id, uint64_t nonce, uint64_t *out);
+    /* What larder__hash_bytes makes of each sample's bytes, going on from `nonce`: shows to a
+     * daemon that this job can read what another user's jobs have made. NULL: it cannot be shown.
+     */
+    int (*prove)(void *arg, const uint64_t *ids, uint32_t n, uint64_t nonce, uint64_t *out);
     void *size_arg; /* of both */
     larder__await await;
 } larder__attach_conf;

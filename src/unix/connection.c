@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 static const double RETRY_FIRST = 1, RETRY_MOST = 30;
-enum { SIZES_AT_ONCE = 1 << 18 };
+enum { SIZES_AT_ONCE = 1 << 14 }; /* 64 KiB: a daemon keeps what has come of many jobs at once */
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -120,14 +120,18 @@ int larder__daemon_connect(const larder__door *door) {
     return rc < 0 ? rc : fd;
 }
 
-/* Until something can be read. */
-static int await_bytes(int fd, double until, const larder__await *opening) {
+/* Until something can be read, for as many seconds. Those in which this process stood still do not
+ * count: the daemon may have stood still with it, or the answer lies there. */
+static int await_bytes(int fd, double *left, const larder__await *opening) {
     enum { SLICE_MS = 50 };
     struct pollfd on = {.fd = fd, .events = POLLIN};
-    while (poll(&on, 1, SLICE_MS) <= 0) {
+    double now, since = larder__world_now();
+    for (; poll(&on, 1, SLICE_MS) <= 0; since = now) {
         if (!larder__await_still(opening))
             return larder__await_given_up();
-        if (larder__world_now() > until)
+        now = larder__world_now();
+        *left -= fmin(now - since, SLICE_MS * 1e-3);
+        if (*left < 0)
             return larder__fail(LARDER_E_IO, "the daemon does not answer");
     }
     return 0;
@@ -136,15 +140,15 @@ static int await_bytes(int fd, double until, const larder__await *opening) {
 /* The next frame that says something. */
 static int hear_any(int fd, larder__inbox *in, uint16_t *type, larder_reader *body,
                     const larder__patience *p) {
-    double until = larder__world_now() + p->sign;
+    double left = p->sign;
     int rc = 0;
     *type = LARDER__MSG_COMING;
     while (rc >= 0 && *type == LARDER__MSG_COMING) {
         if ((rc = larder__inbox_next(in, type, body)) != 0)
             continue;
-        rc = await_bytes(fd, until, p->opening);
+        rc = await_bytes(fd, &left, p->opening);
         if (rc == 0 && (rc = larder__inbox_read(in, fd)) > 0)
-            until = larder__world_now() + p->answer;
+            left = p->answer;
     }
     if (rc < 0)
         return rc;
@@ -179,14 +183,15 @@ static int send_out(larder__connection *a) {
 static int prove(larder__connection *a, larder_reader *body) {
     larder__prove asked;
     uint64_t came_to[LARDER__WITNESSES];
-    int rc = larder__prove_read(&asked, body), read = a->prove ? 0 : LARDER_E_UNSUPPORTED;
-    for (uint32_t i = 0; rc == 0 && read == 0 && i < asked.count; i++)
-        read = asked.keys[i] < a->hello.about.keys
-                   ? a->prove(a->size_arg, asked.keys[i], asked.nonce, &came_to[i])
-                   : LARDER_E_RANGE;
+    int rc = larder__prove_read(&asked, body);
+    bool can = a->prove != NULL;
+    for (uint32_t i = 0; rc == 0 && i < asked.count; i++)
+        can = can && asked.keys[i] < a->hello.about.keys;
+    can =
+        rc == 0 && can && a->prove(a->size_arg, asked.keys, asked.count, asked.nonce, came_to) == 0;
     return rc < 0 ? rc
                   : larder__frame_send(a->fd, LARDER__MSG_PROOF, came_to,
-                                       read < 0 ? 0 : asked.count * sizeof *came_to, NULL, 0);
+                                       can ? asked.count * sizeof *came_to : 0, NULL, 0);
 }
 
 static int hear_welcome(larder__connection *a, larder_reader *body) {
@@ -265,8 +270,8 @@ static void compare(const larder__connection *a, const larder__welcome *w) {
     if (w->apart)
         larder__note(a->stats,
                      "another user's jobs have this data set in the daemon, and this job does not "
-                     "share with them: it could not show that it reads the same samples (it may "
-                     "not, they differ, or none is there yet as it is stored); larder serve "
+                     "share with them: it reads other bytes than they do, or one of both could not "
+                     "show what it reads (it may not, or reads parts of pictures); larder serve "
                      "--share-data shares all the same");
     if (strcmp(h->about.policy, w->about.policy) != 0)
         larder__note(a->stats,

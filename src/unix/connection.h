@@ -56,7 +56,7 @@ typedef struct larder__connection {
     size_t answer_room, key_room;
     uint32_t (*size_of)(void *arg, uint64_t id);
     /* As larder__attach_conf.prove. */
-    int (*prove)(void *arg, uint64_t id, uint64_t nonce, uint64_t *out);
+    int (*prove)(void *arg, const uint64_t *ids, uint32_t n, uint64_t nonce, uint64_t *out);
     void *size_arg;
     double retry_at, retry_after;
     const larder__await *opening; /* NULL: that was long ago */

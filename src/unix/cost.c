@@ -6,7 +6,7 @@ enum { HEAD = 96, NOTES = 256 };
 #define HUGE_BUDGET ((uint64_t)1 << 48) /* sums of less do not overflow */
 #define TOO_MUCH ((uint64_t)1 << 62)
 
-static uint64_t entries_of(const larder__cost *c, uint64_t budget) {
+uint64_t larder__cost_entries(const larder__cost *c, uint64_t budget) {
     uint64_t n = budget / c->mean + 1;
     return n < c->entries ? n : c->entries;
 }
@@ -23,13 +23,14 @@ uint64_t larder__cost_arena(const larder__cost *c, uint64_t budget) {
     if (budget > HUGE_BUDGET || c->slack > HUGE_BUDGET)
         return TOO_MUCH;
     uint64_t staying = c->staying < budget ? c->staying : budget;
-    return budget + budget / 8 + c->slack + staying + entries_of(c, budget) * HEAD;
+    return budget + budget / 8 + c->slack + staying + larder__cost_entries(c, budget) * HEAD;
 }
 
 uint64_t larder__cost_all(const larder__cost *c, uint64_t budget) {
     if (budget > HUGE_BUDGET || c->fixed > HUGE_BUDGET)
         return TOO_MUCH;
-    return c->fixed + c->job + larder__cost_arena(c, budget) + entries_of(c, budget) * NOTES;
+    return c->fixed + c->job + larder__cost_arena(c, budget) +
+           larder__cost_entries(c, budget) * NOTES;
 }
 
 uint64_t larder__cost_fit(const larder__cost *c, uint64_t want, uint64_t most) {

@@ -20,6 +20,8 @@ typedef struct larder__cost {
 uint64_t larder__cost_slack(uint32_t batch, uint64_t mean, uint64_t all);
 /* Of shared memory for that budget: its entries with their heads, rounded up, and the slack. */
 uint64_t larder__cost_arena(const larder__cost *, uint64_t budget);
+/* How many there are reckoned to be with that budget. */
+uint64_t larder__cost_entries(const larder__cost *, uint64_t budget);
 /* Everything, one job included. */
 uint64_t larder__cost_all(const larder__cost *, uint64_t budget);
 /* The largest budget up to `want` with which everything comes to `most` or less; 0: none. */

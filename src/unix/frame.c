@@ -23,8 +23,10 @@ void larder__inbox_free(larder__inbox *in) {
             close(in->fds[i]);
     larder__free(in->bytes);
     size_t most = in->most;
+    bool bytes_alone = in->bytes_alone;
     larder__inbox_init(in);
     in->most = most;
+    in->bytes_alone = bytes_alone;
 }
 
 void larder__inbox_pass(larder__inbox *from, larder__inbox *to) {
@@ -38,6 +40,20 @@ void larder__inbox_pass(larder__inbox *from, larder__inbox *to) {
     from->have = from->used = from->cap = 0;
 }
 
+void larder__inbox_fit(larder__inbox *in) {
+    size_t left = in->have - in->used;
+    if (left == 0 || left + PIECE / 64 > in->cap)
+        return;
+    memmove(in->bytes, in->bytes + in->used, left);
+    in->have = left;
+    in->used = 0;
+    unsigned char *fit = larder__realloc(in->bytes, left);
+    if (!fit)
+        return;
+    in->bytes = fit;
+    in->cap = left;
+}
+
 /* ---- receiving ------------------------------------------------------------------------------- */
 
 static int make_space(larder__inbox *in) {
@@ -48,7 +64,8 @@ static int make_space(larder__inbox *in) {
     }
     if (in->cap - in->have >= PIECE)
         return 0;
-    size_t cap = in->cap ? in->cap * 2 : 2 * (size_t)PIECE, enough = in->most + 2 * (size_t)PIECE;
+    size_t least = in->have + 2 * (size_t)PIECE, enough = in->most + 2 * (size_t)PIECE;
+    size_t cap = in->cap * 2 > least ? in->cap * 2 : least; /* it may have been made to fit */
     cap = cap < enough || in->cap >= enough ? cap : enough;
     unsigned char *grown = larder__realloc(in->bytes, cap);
     if (!grown)
@@ -58,8 +75,22 @@ static int make_space(larder__inbox *in) {
     return 0;
 }
 
-/* More descriptors than anybody should send are closed at once. */
-static void keep_fds(larder__inbox *in, struct msghdr *m) {
+/* A connection may have been set to wait at its end until all is sent. */
+static void close_at_once(int fd) {
+    const struct linger not = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &not, sizeof not );
+    close(fd);
+}
+
+void larder__frame_refuse_fds(int fd) {
+    enum { PASSRIGHTS = 83 }; /* SO_PASSRIGHTS; most headers have none yet */
+    const int none = 0;
+    setsockopt(fd, SOL_SOCKET, PASSRIGHTS, &none, sizeof none);
+}
+
+/* More descriptors than anybody should send are closed at once. How many came. */
+static size_t keep_fds(larder__inbox *in, struct msghdr *m) {
+    size_t came = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
@@ -67,18 +98,21 @@ static void keep_fds(larder__inbox *in, struct msghdr *m) {
         for (size_t i = 0; i < n; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-            if (in->fd_count < LARDER__FRAME_FDS)
+            if (in->fd_count < LARDER__FRAME_FDS && !in->bytes_alone)
                 in->fds[in->fd_count++] = fd;
             else
-                close(fd);
+                close_at_once(fd);
         }
+        came += n;
     }
+    return came;
 }
 
 int larder__inbox_read(larder__inbox *in, int fd) {
+    enum { FDS = 253 }; /* the kernel passes no more at once; what we left there it would close */
     union {
         struct cmsghdr head;
-        char bytes[CMSG_SPACE(sizeof(int) * 8)];
+        char bytes[CMSG_SPACE(sizeof(int) * FDS)];
     } control;
     int rc = make_space(in);
     if (rc < 0)
@@ -94,7 +128,8 @@ int larder__inbox_read(larder__inbox *in, int fd) {
     if (n <= 0)
         return larder__fail(LARDER_E_IO, "the other side is gone%s%s", n < 0 ? ": " : "",
                             n < 0 ? strerror(errno) : "");
-    keep_fds(in, &m);
+    if (keep_fds(in, &m) && in->bytes_alone)
+        return larder__fail(LARDER_E_FORMAT, "descriptors came along, which nobody asked for");
     in->have += (size_t)n;
     return 1;
 }

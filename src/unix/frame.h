@@ -23,6 +23,7 @@ typedef struct larder__inbox {
     unsigned char *bytes;
     size_t have, used, cap;
     size_t most;                /* bytes of a frame that is taken */
+    bool bytes_alone;           /* descriptors are not taken: E_FORMAT */
     int fds[LARDER__FRAME_FDS]; /* passed along, -1: none */
     size_t fd_count;
 } larder__inbox;
@@ -32,8 +33,13 @@ void larder__inbox_free(larder__inbox *);
 /* Reads what is there, at most one piece. 1: something came, 0: nothing now (would block or timed
  * out), E_IO: the other side is gone. */
 int larder__inbox_read(larder__inbox *, int fd);
+/* Descriptors are not to come in here: closing some takes as long as whoever passed them likes.
+ * Kernels before Linux 6.16 pass them all the same. */
+void larder__frame_refuse_fds(int fd);
 /* 1: *type and *body are the next frame, valid until the next read; 0: not whole yet; E_FORMAT. */
 int larder__inbox_next(larder__inbox *, uint16_t *type, larder_reader *body);
+/* Room for what it holds and no more. */
+void larder__inbox_fit(larder__inbox *);
 /* Hands the room of an inbox on that has nothing in it, and no descriptors, to one without. */
 void larder__inbox_pass(larder__inbox *from, larder__inbox *to);
 /* The descriptor passed with what was read so far; -1: none. The caller owns it. */

@@ -10,8 +10,8 @@
  * Bytes are written where they will lie, in the arena, by jobs of the daemon's own user and of
  * root. Those of another user can only read there: what they make they have LAID in memory of their
  * own (unix/tray.h), and the daemon takes it over; what finds no room there crosses the socket as
- * BYTES. Before such a job shares what another user's jobs have made it is asked to
- * PROVE that it can read the same (unix/witness.h).
+ * BYTES. Where a daemon lets other users in, the first job of each is asked to PROVE what it can
+ * read before it is WELCOME (unix/witness.h).
  *
  * The ranks of a distributed job say JOIN instead of HELLO: unix/rank_message.h. */
 #ifndef LARDER_UNIX_MESSAGE_H
@@ -60,7 +60,7 @@ enum { LARDER__AT_ONCE_LEAST = 256, LARDER__AT_ONCE_MOST = 65536 };
     XX(RANKS, "daemon: who has yet to come")                                                       \
     XX(BYE, "rank: I have come to an end")                                                         \
     XX(COMING, "daemon: HELLO was heard, and what it takes is being made")                         \
-    XX(PROVE, "daemon: which samples to read, to share what others have made of them")             \
+    XX(PROVE, "daemon: which samples to read, to share them with others who read the same")        \
     XX(PROOF, "client: what they came to; nothing: it could not")                                  \
     XX(BYTES, "client: a piece of an entry that it makes and may not write itself")                \
     XX(LAID, "client: such an entry lies in its tray")

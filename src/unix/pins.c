@@ -22,12 +22,15 @@ static bool fits(const larder__mapping *m, larder__block_place p, const larder_a
            (held == LARDER_DECODED || (held == LARDER_ENCODED && size == a->size));
 }
 
-/* Finds where all of them lie. */
+/* Finds where all of them lie. What has left lies there as long as it is lent to somebody, and is a
+ * miss all the same, as in a cache of one's own. */
 static bool look_up(larder__mapping *m, const larder_access *in, size_t n,
                     larder__block_place *places) {
     const _Atomic larder__block_place *all = larder__table_places(m->table, m->keys);
+    const larder_slot *slots = (const larder_slot *)(m->table + 1);
     for (size_t i = 0; i < n; i++) {
-        if (in[i].key >= m->keys || in[i].tag == LARDER_TAG_FETCH)
+        if (in[i].key >= m->keys || in[i].tag == LARDER_TAG_FETCH ||
+            __atomic_load_n(&slots[in[i].key], __ATOMIC_RELAXED) == LARDER_NO_SLOT)
             return false;
         places[i] = atomic_load_explicit(&all[in[i].key], memory_order_relaxed);
         if (!fits(m, places[i], &in[i]))

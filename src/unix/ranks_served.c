@@ -11,31 +11,37 @@
 #include <poll.h>
 #include <string.h>
 
-enum { RANK_JOBS = 32, LEASES_MOST = 1 << 20 };
+enum { RANK_JOBS = 32, LEASES_MOST = 1 << 20, UNREAD_MOST = 1 << 30 };
 
 /* ---- coming ---------------------------------------------------------------------------------- */
 
 /* What has left stays for some batches, at most as much as the cache holds; what ranks tell each
  * other takes some of the memory too, but not more than an eighth is kept for it. */
-static larder__cost cost_of(const larder__server *s, const larder__join *j) {
+static uint64_t for_records(const larder__server *s, const larder__join *j) {
     enum { A_SAMPLE = 16, A_RANK = 4 << 20 };
-    uint64_t mean = j->payload / j->keys + 1, eighth = s->conf.cache / 8;
-    double staying = (double)j->turns * j->batch * (double)mean * (j->pixels ? 4 : 1);
+    uint64_t eighth = s->conf.cache / 8;
     double records = fmax((double)j->keys * A_SAMPLE, (double)j->world * A_RANK);
+    return records < (double)eighth ? (uint64_t)records : eighth;
+}
+
+static larder__cost cost_of(const larder__server *s, const larder__join *j) {
+    uint64_t mean = j->payload / j->keys + 1;
+    double staying = (double)j->turns * j->batch * (double)mean * (j->pixels ? 4 : 1);
     return (larder__cost){.fixed = sizeof(larder__unix_ranks) +
-                                   j->world * sizeof(larder__rank_seat) +
-                                   (records < (double)eighth ? (uint64_t)records : eighth),
+                                   j->world * sizeof(larder__rank_seat) + for_records(s, j),
                           .entries = j->keys,
                           .mean = mean,
                           .slack = larder__cost_slack(j->batch, mean, s->conf.cache),
                           .staying = staying < 1e15 ? (uint64_t)staying : UINT64_MAX};
 }
 
-static uint32_t rank_job_count(const larder__server *s) {
-    uint32_t n = 0;
-    for (const larder__unix_ranks *c = s->rank_jobs; c; c = c->next)
-        n++;
-    return n;
+static bool is_seat(const larder__server *s, uint32_t user) {
+    uint32_t all = 0, theirs = 0;
+    for (const larder__unix_ranks *c = s->rank_jobs; c; c = c->next) {
+        all++;
+        theirs += c->user == user;
+    }
+    return larder__server_is_room(user, all, theirs, RANK_JOBS);
 }
 
 static int new_session(const larder__join *j, uint64_t *out) {
@@ -49,8 +55,9 @@ static int new_session(const larder__join *j, uint64_t *out) {
 static int ranks_open(larder__server *s, const larder__join *j, uint32_t user,
                       larder__unix_ranks **out) {
     uint64_t budget, session;
-    if (rank_job_count(s) >= RANK_JOBS)
-        return larder__fail(LARDER_E_FULL, "%d distributed jobs are here, and that is the most",
+    if (!is_seat(s, user))
+        return larder__fail(LARDER_E_FULL,
+                            "of %d distributed jobs, which is the most, none is left for this user",
                             RANK_JOBS);
     const larder__budget asked = {.bytes = j->want};
     uint64_t most = larder__budget_bytes(&asked, j->payload, j->pixels);
@@ -91,6 +98,8 @@ static void ranks_close(larder__server *s, larder__unix_ranks *ranks) {
     s->promised -= ranks->promise;
     for (uint32_t k = 0; k < ranks->world; k++)
         larder__seat_clear(&ranks->seats[k]);
+    if (!s->ending) /* all have hung up */
+        larder__arena_vacate(ranks->values.arena);
     larder__unix_ranks_values_close(&ranks->values);
     larder__free(ranks);
 }
@@ -143,13 +152,43 @@ static int greet(larder__server *s, larder__server_client *c) {
     larder__joined_write(&m, &s->body);
     if (s->body.code < 0)
         return s->body.code;
-    return larder__frame_send(c->fd, LARDER__MSG_JOINED, s->body.bytes, s->body.size, &fd, 1);
+    return larder__server_reply_with(s, c, LARDER__MSG_JOINED, &fd, 1);
 }
 
 /* Memory takes a while, so whoever came meanwhile may have given up. */
 static bool has_left(const larder__server_client *c) {
     struct pollfd on = {.fd = c->fd, .events = POLLRDHUP};
     return poll(&on, 1, 0) == 1 && on.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+/* Bytes beside its arena that a job takes, for what its ranks say, hold, have not read and have
+ * stored. */
+static uint64_t heap_of(const larder__server *s, const larder__unix_ranks *ranks) {
+    enum { A_LEASE = 128, A_VALUE = 256 };
+    uint64_t sum = ranks->values.count * A_VALUE;
+    for (uint32_t k = 0; k < ranks->world; k++)
+        sum += ranks->seats[k].record_bytes +
+               ranks->seats[k].record_count * sizeof(larder__rank_record);
+    for (const larder__server_client *c = s->clients; c; c = c->next)
+        if (c->berth.ranks == ranks)
+            sum += c->out.cap + c->berth.leases.cap * sizeof(larder__lease) +
+                   (uint64_t)c->berth.leases.count * A_LEASE;
+    return sum;
+}
+
+/* Of what was reckoned for it. Root's and our own may have what there is. */
+static uint64_t heap_left(const larder__server *s, const larder__server_client *c) {
+    const larder__unix_ranks *ranks = c->berth.ranks;
+    if (larder__server_trusts(c->user))
+        return UINT64_MAX;
+    uint64_t used = larder__arena_bytes(ranks->values.arena) + heap_of(s, ranks);
+    return used < ranks->promise ? ranks->promise - used : 0;
+}
+
+/* Room for it may be twice as much. */
+size_t larder__unix_ranks_unread(const larder__server *s, const larder__server_client *c) {
+    uint64_t left = heap_left(s, c) / 2;
+    return left < UNREAD_MOST ? c->out.size - c->sent + (size_t)left : UNREAD_MOST;
 }
 
 int larder__unix_ranks_join(larder__server *s, larder__server_client *c, larder_reader *r) {
@@ -330,8 +369,18 @@ static int drop_values(larder__server_client *c, larder_reader *r) {
     return larder_read_status(r);
 }
 
+/* Does it take memory? */
+static bool takes(uint16_t type) {
+    return type == LARDER__MSG_LOOKUP || type == LARDER__MSG_PLACE || type == LARDER__MSG_SAY;
+}
+
 int larder__unix_ranks_hear(larder__server *s, larder__server_client *c, uint16_t type,
                             larder_reader *r) {
+    if (takes(type) && larder__read_left(r) > heap_left(s, c))
+        return larder__fail(LARDER_E_FULL,
+                            "the ranks of job %s say and hold more than the daemon has memory "
+                            "for; start it with a larger --cache",
+                            c->berth.ranks->job);
     switch (type) {
     case LARDER__MSG_LOOKUP:
         return lookup(s, c, r);

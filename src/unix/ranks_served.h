@@ -28,6 +28,10 @@ int larder__unix_ranks_join(struct larder__server *, struct larder__server_clien
                             larder_reader *);
 int larder__unix_ranks_hear(struct larder__server *, struct larder__server_client *, uint16_t type,
                             larder_reader *);
+/* Bytes of answers that it may leave unread: a rank waits for the records of all others, for which
+ * its job has memory. */
+size_t larder__unix_ranks_unread(const struct larder__server *,
+                                 const struct larder__server_client *);
 /* It counts as gone, and what it holds stays its own until it leaves. */
 void larder__unix_ranks_lose(struct larder__server *, struct larder__server_client *);
 /* Its connection is gone, or will be. */

@@ -19,7 +19,16 @@ static void lend(larder__served *s, larder__served_job *j, larder__reply *out, l
 /* A job that gives nothing back may hold so much and no more: what is evicted under its hands still
  * takes room. */
 static bool holds_too_much(const larder__served *s, const larder__served_job *j) {
-    return j->leases.bytes > s->conf.spare / 2 + s->conf.about.budget;
+    return j->leases.bytes > s->conf.spare / 2 + s->conf.about.budget ||
+           (j->leases_most && j->leases.count >= j->leases_most);
+}
+
+/* More of them than there is memory for notes: they are smaller than was said. A few more are kept
+ * where the smaller ones happen to stay. */
+static bool are_too_many(const larder__served *s, const larder__served_job *j) {
+    enum { FEW = 1024 };
+    return j->leases_most &&
+           larder__cache_slots(s->cache)->resident > s->conf.entries + s->conf.entries / 8 + FEW;
 }
 
 /* The job has to make it. In the arena if there is a place, for itself alone otherwise. */
@@ -27,7 +36,7 @@ static void answer_make(larder__served *s, larder__served_job *j, larder__ticket
                         larder__reply *out) {
     larder__ticket_drop(t); /* a shorter version of it: nobody extends over the wire */
     bool stays = larder__ticket_stays(t);
-    larder__promised *m = stays ? larder__promised_start(s, t) : NULL;
+    larder__promised *m = stays && !are_too_many(s, j) ? larder__promised_start(s, t) : NULL;
     if (m) {
         lend(s, j, out, larder_buf_ref(m->buf), m);
         m->job = (uint32_t)(j - s->jobs);

@@ -87,8 +87,6 @@ static void land(larder__served *s, larder__promised *m, int code) {
         s->jobs[m->job].kept_at = larder__world_now();
     larder_buf *made = code == 0 ? made_bytes(m) : NULL;
     if (made) {
-        if (m->maker.held == LARDER_ENCODED)
-            larder__witness_see(&s->witness, m->key, larder_buf_data(made), larder_buf_size(made));
         larder__cache_fill(s->cache, &m->maker, made);
         publish(s, m, made);
     } else

@@ -35,6 +35,10 @@ int larder__served_join(larder__served *s, uint64_t quota, bool again, uint64_t 
     return 0;
 }
 
+void larder__served_bound(larder__served *s, uint32_t number, uint32_t leases) {
+    s->jobs[number].leases_most = leases;
+}
+
 int larder__served_tray(larder__served *s, uint32_t number) {
     larder__served_job *j = &s->jobs[number];
     void *at;
@@ -51,6 +55,15 @@ void larder__served_break(larder__served *s, uint32_t number) {
         larder__served_made(s, number, i, LARDER_E_CANCELLED);
 }
 
+void larder__served_vacate_job(larder__served *s, uint32_t number) {
+    s->jobs[number].vacant = true;
+}
+
+void larder__served_vacate(larder__served *s) {
+    s->vacant = true;
+    larder__arena_vacate(s->arena);
+}
+
 void larder__served_leave(larder__served *s, uint32_t number) {
     larder__served_job *j = &s->jobs[number];
     if (!j->here)
@@ -58,9 +71,9 @@ void larder__served_leave(larder__served *s, uint32_t number) {
     for (uint32_t i = 0; i < j->leases.cap; i++)
         larder__served_release(s, number, i);
     larder__leases_free(&j->leases);
-    larder__pinned_leave(&s->pinned, number);
+    larder__pinned_leave(&s->pinned, number, j->vacant);
     if (j->tray)
-        larder__lent_free(j->tray_fd, j->tray, sizeof *j->tray);
+        larder__lent_free(j->tray_fd, j->tray, sizeof *j->tray, j->vacant);
     j->tray = NULL;
     j->here = false;
     larder__served_feed(s, number, &(larder__op){.type = LARDER__OP_LEAVE});
@@ -82,11 +95,9 @@ static int open_table(larder__served *s) {
     if (at == MAP_FAILED)
         return larder__fail(LARDER_E_NOMEM, "mapping a table: %s", strerror(errno));
     s->table = at;
-    /* Clients only read it. Kernels before 5.1 do not know that seal: there those of the daemon's
-     * own user could. */
-    enum { FIRM = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
-    if (fcntl(s->table_fd, F_ADD_SEALS, FIRM | F_SEAL_FUTURE_WRITE) < 0 &&
-        fcntl(s->table_fd, F_ADD_SEALS, FIRM) < 0)
+    /* Not against writing: its pages could not be given back (larder__lent_empty). Clients of other
+     * users cannot write here (larder__lent_view). */
+    if (fcntl(s->table_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return larder__fail(LARDER_E_IO, "sealing shared memory: %s", strerror(errno));
     return 0;
 }
@@ -154,8 +165,6 @@ int larder__served_open(larder__served **out, const larder__served_conf *conf) {
     larder__served *s;
     int rc = begin(&s, conf);
     if (rc == 0)
-        rc = larder__witness_open(&s->witness);
-    if (rc == 0)
         rc = open_table(s);
     if (rc == 0)
         rc = larder__arena_open(&s->arena, conf->about.budget + conf->spare);
@@ -186,6 +195,8 @@ void larder__served_close(larder__served **ps) {
     larder__arena_close(&s->arena);
     if (s->table)
         munmap(s->table, s->table_bytes);
+    if (s->vacant && s->table)
+        larder__lent_empty(s->table_fd, s->table_bytes);
     larder__mem_give(s->table_bytes);
     if (s->table_fd >= 0)
         close(s->table_fd);

@@ -21,7 +21,8 @@ typedef struct larder__served_conf {
     uint32_t pins;    /* entries a job may hold without asking, where the policy allows it */
     double mean;      /* bytes of a sample */
     uint32_t batch;   /* of the first job */
-    uint64_t promise; /* bytes that all of it may come to, but for its jobs */
+    uint64_t promise; /* bytes that all of it may come to, but for its jobs, */
+    uint64_t entries; /* of which there were reckoned to be so many */
 } larder__served_conf;
 
 enum { LARDER__SERVED_JOBS = LARDER__MACHINE_JOBS };
@@ -36,7 +37,14 @@ void larder__served_close(larder__served **); /* jobs that are left are made to 
 /* A job number, below LARDER__SERVED_JOBS; E_FULL when there are that many. `quota`: bytes of the
  * cache that this job may bring in and keep, 0: no limit of its own. */
 int larder__served_join(larder__served *, uint64_t quota, bool again, uint64_t seed, uint32_t *job);
+/* It gets no more than was reckoned, whatever it said of its samples: so many leases at once, and
+ * entries that leave room for the notes of all others. */
+void larder__served_bound(larder__served *, uint32_t job, uint32_t leases);
 void larder__served_leave(larder__served *, uint32_t job);
+/* Before one leaves who has hung up, and before a set is closed that has no jobs: nobody reads any
+ * more what was lent to them, and its pages go back although they may keep descriptors. */
+void larder__served_vacate_job(larder__served *, uint32_t job);
+void larder__served_vacate(larder__served *);
 /* A tray for what it makes, until it leaves: the descriptor, lent, or a code. */
 int larder__served_tray(larder__served *, uint32_t job);
 /* It will keep no promise any more; what it holds stays its own until it leaves. */

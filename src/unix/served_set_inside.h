@@ -33,6 +33,7 @@ typedef struct larder__promised {
 typedef struct larder__served_job {
     bool here;
     larder__leases leases;
+    uint32_t leases_most;    /* 0: as many as their bytes allow */
     uint64_t quota, brought; /* bytes this job may keep in the cache, and has brought in */
     double kept_at;          /* when it last kept a promise, or had none to keep */
     uint32_t promises;
@@ -40,6 +41,7 @@ typedef struct larder__served_job {
     larder_pace pace; /* as it told last, and the threads it prepares with; 0: not told */
     double cores;
     double asked_at, pause; /* its last batch; the longest time between two, fading */
+    bool vacant;            /* it has hung up, and reads nothing any more */
     larder__tray *tray;     /* NULL: none */
     int tray_fd;
     uint32_t taken; /* bytes, from there */
@@ -52,6 +54,7 @@ struct larder__served {
     larder__arena *arena;
     larder__pinned pinned;
     bool open_hand; /* residents may be taken without asking */
+    bool vacant;    /* nobody reads here any more */
     int table_fd;
     int views[2]; /* arena and table, for jobs of other users; -1: none has come */
     larder__witness witness;

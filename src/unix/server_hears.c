@@ -13,10 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Other users than root and its own. */
+static bool lets_others_in(const larder__server *s) { return (s->conf.mode & 066) != 0; }
+
 /* ---- served sets ----------------------------------------------------------------------------- */
 
 static void close_set(larder__server *s, size_t i) {
     s->promised -= larder__served_about(s->sets[i])->promise;
+    larder__served_vacate(s->sets[i]);
     larder__served_close(&s->sets[i]);
 }
 
@@ -59,8 +63,7 @@ int larder__server_budget(larder__server *s, const larder__cost *c, uint64_t wan
         *out = want;
         return need <= left(s) ? 0 : lacking(s, what, need);
     }
-    bool strangers = (s->conf.mode & 066) != 0;
-    uint64_t others = OTHERS * (c->job + (strangers ? sizeof(larder__tray) : 0));
+    uint64_t others = OTHERS * (c->job + (lets_others_in(s) ? sizeof(larder__tray) : 0));
     *out = left(s) > others ? larder__cost_fit(c, want, left(s) - others) : 0;
     if (*out < c->mean)
         *out = larder__cost_fit(c, want, left(s));
@@ -148,6 +151,7 @@ static int open_set(larder__server *s, const larder__hello *h, larder__served **
         return rc;
     conf.spare = larder__cost_arena(&cost, *budget) - *budget;
     conf.promise = larder__cost_all(&cost, *budget) - cost.job;
+    conf.entries = larder__cost_entries(&cost, *budget);
     /* As much as a job may hold of what it has asked for. */
     uint64_t pins = (*budget + conf.spare / 2) / cost.mean;
     conf.pins = pins < LARDER__PINS ? (uint32_t)pins : LARDER__PINS;
@@ -158,31 +162,44 @@ static int open_set(larder__server *s, const larder__hello *h, larder__served **
     return rc;
 }
 
+/* Whose job it is. Root could be the daemon's user at any time, so both are one. */
+static uint32_t owner_of(const larder__server_client *c) { return c->user ? c->user : geteuid(); }
+
 static bool admits(const larder__server *s, const larder__server_client *c, larder__served *set) {
-    return s->conf.share_data || larder__witness_knows(larder__served_witness(set), c->user);
+    return s->conf.share_data || larder__witness_knows(larder__served_witness(set), owner_of(c));
 }
 
 /* Of one data set, and of one way to make pixels and rows of it: one that this user shares, or else
- * one that it may come to share, in *other. NULL: there is none. What another user says that the
- * data set has is no reason to refuse anybody. */
+ * one of users who have shown the same. NULL: there is none, or *others alone have one. What
+ * another user says that the data set has is no reason to refuse anybody. */
 static int find_set(const larder__server *s, const larder__server_client *c, const larder__hello *h,
-                    larder__served **out, larder__served **other) {
-    *out = *other = NULL;
+                    const larder__testimony *shown, larder__served **out, bool *others) {
+    larder__served *alike = NULL;
+    *out = NULL;
+    *others = false;
     for (size_t i = 0; i < LARDER__SETS && !*out; i++) {
-        const larder__served_conf *a = s->sets[i] ? larder__served_about(s->sets[i]) : NULL;
+        larder__served *set = s->sets[i];
+        const larder__served_conf *a = set ? larder__served_about(set) : NULL;
         if (!a || a->identity != h->identity || a->about.forms_id != h->about.forms_id)
             continue;
-        bool ours = admits(s, c, s->sets[i]);
-        if (a->about.keys != h->about.keys && !ours)
-            continue;
-        if (a->about.keys != h->about.keys)
+        bool ours = admits(s, c, set);
+        if (ours && a->about.keys != h->about.keys)
             return larder__fail(LARDER_E_CHANGED,
                                 "the data set has %llu samples here and %llu "
                                 "there",
                                 (unsigned long long)a->about.keys,
                                 (unsigned long long)h->about.keys);
-        *(ours ? out : other) = s->sets[i];
+        if (a->about.keys != h->about.keys)
+            continue;
+        if (ours)
+            *out = set;
+        else if (larder__witness_agrees(larder__served_witness(set), shown))
+            alike = set;
+        else
+            *others = true;
     }
+    if (!*out)
+        *out = alike;
     return 0;
 }
 
@@ -209,7 +226,7 @@ static int welcome(larder__server *s, larder__server_client *c, bool apart) {
     m.streaming = larder__machine_stream(larder__served_machine(set), &m.stream);
     int pins = larder__served_pins_fd(set, c->about.job);
     m.pins = pins >= 0 ? larder__served_about(set)->pins : 0;
-    m.sealed = c->user != 0 && c->user != geteuid();
+    m.sealed = !larder__server_trusts(c->user);
     m.apart = apart;
     int fds[LARDER__FRAME_FDS] = {-1, -1, pins};
     int rc = larder__served_memory(set, m.sealed, fds), count = pins >= 0 ? 3 : 2;
@@ -222,8 +239,7 @@ static int welcome(larder__server *s, larder__server_client *c, bool apart) {
     larder__welcome_write(&m, &s->body);
     if (s->body.code < 0)
         return s->body.code;
-    return larder__frame_send(c->fd, LARDER__MSG_WELCOME, s->body.bytes, s->body.size, fds,
-                              (size_t)count);
+    return larder__server_reply_with(s, c, LARDER__MSG_WELCOME, fds, (size_t)count);
 }
 
 /* One more job on this data set: it may come to this. */
@@ -243,12 +259,34 @@ static int refuse(larder__server *s, larder__server_client *c, const larder__hel
     return larder__server_refuse(s, c, code);
 }
 
-/* `set`: NULL, a new one. `apart`: there is one already, which it does not share. */
+static int take_seat(const larder__server *s, const larder__server_client *c,
+                     const larder__served *set) {
+    uint32_t all = 0, theirs = 0;
+    for (const larder__server_client *o = s->clients; o; o = o->next) {
+        all += o->about.set == set;
+        theirs += o->about.set == set && o->user == c->user;
+    }
+    return larder__server_is_room(c->user, all, theirs, LARDER__SERVED_JOBS)
+               ? 0
+               : larder__fail(LARDER_E_FULL,
+                              "of %d jobs that may share a data set none is left for this user",
+                              LARDER__SERVED_JOBS);
+}
+
+/* The set that it shares, or a new one. */
 static int join(larder__server *s, larder__server_client *c, const larder__hello *h,
-                larder__served *set, bool apart) {
-    int rc = set ? 0 : open_set(s, h, &set);
+                const larder__testimony *shown) {
+    enum { BATCHES = 16 }; /* that another user's job may hold, or wait for */
+    larder__served *set = NULL;
+    bool others = false;
+    int rc = find_set(s, c, h, shown, &set, &others);
+    bool apart = !set && others;
+    if (rc == 0 && !set && (rc = open_set(s, h, &set)) == 0)
+        larder__served_witness(set)->shown = *shown;
     if (rc == 0)
-        rc = larder__witness_admit(larder__served_witness(set), c->user);
+        rc = take_seat(s, c, set);
+    if (rc == 0)
+        rc = larder__witness_admit(larder__served_witness(set), owner_of(c));
     if (rc == 0)
         rc = promise_job(s, c, h, set);
     if (rc == 0)
@@ -256,6 +294,8 @@ static int join(larder__server *s, larder__server_client *c, const larder__hello
                                  h->about.seed, &c->about.job);
     if (rc < 0)
         return refuse(s, c, h, rc);
+    if (!larder__server_trusts(c->user))
+        larder__served_bound(set, c->about.job, BATCHES * c->at_once);
     c->about.set = set;
     c->wire = h->version;
     c->about.pid = h->pid;
@@ -266,47 +306,47 @@ static int join(larder__server *s, larder__server_client *c, const larder__hello
     return welcome(s, c, apart);
 }
 
-/* It shares with another user's jobs if it can read what they have read. */
-static int ask_for_proof(larder__server *s, larder__server_client *c, const larder__hello *h,
-                         larder__served *set) {
-    const larder__witness *w = larder__served_witness(set);
+/* Is this user still to be asked what it can read? Not where all share, nor where nobody else comes
+ * in whom it could share with. */
+static bool asks(const larder__server *s, const larder__server_client *c) {
+    return !s->conf.share_data && (lets_others_in(s) || owner_of(c) != geteuid());
+}
+
+static int ask_for_proof(larder__server *s, larder__server_client *c, const larder__hello *h) {
     if (!(c->pending = larder__malloc(sizeof *c->pending)))
         return LARDER_E_NOMEM;
-    *c->pending = (larder__pending){.hello = *h, .asked = *w};
+    c->pending->hello = *h;
+    larder__witness_ask(&c->pending->asked, s->secret, h->identity, h->about.keys);
     s->body.size = 0;
-    larder__prove_write(&w->asked, &s->body);
+    larder__prove_write(&c->pending->asked, &s->body);
     return larder__server_reply(s, c, LARDER__MSG_PROVE);
 }
 
 static int hello(larder__server *s, larder__server_client *c, larder_reader *r) {
+    const larder__testimony nothing = {.count = 0};
     larder__hello h;
-    larder__served *set = NULL, *other = NULL;
+    larder__served *ours = NULL;
+    bool others;
     if (c->about.set || c->berth.ranks || c->pending)
         return larder__fail(LARDER_E_STATE, "it says hello twice");
     int rc = larder__hello_read(&h, r);
-    if (rc == 0 && (rc = larder__frame_send(c->fd, LARDER__MSG_COMING, NULL, 0, NULL, 0)) < 0)
+    s->body.size = 0;
+    if (rc == 0 && (rc = larder__server_reply_with(s, c, LARDER__MSG_COMING, NULL, 0)) < 0)
         return rc; /* it has given up */
     if (rc == 0)
-        rc = find_set(s, c, &h, &set, &other);
+        rc = find_set(s, c, &h, &nothing, &ours, &others);
     if (rc < 0)
         return refuse(s, c, &h, rc);
-    return set || !other ? join(s, c, &h, set, false) : ask_for_proof(s, c, &h, other);
+    return ours || !asks(s, c) ? join(s, c, &h, &nothing) : ask_for_proof(s, c, &h);
 }
 
-/* The set it was asked about may be gone by now, and there may be another. */
 static int proof(larder__server *s, larder__server_client *c, larder_reader *r) {
     larder__hello h = c->pending->hello;
-    larder__served *set = NULL, *other = NULL;
-    uint64_t nonce = c->pending->asked.asked.nonce;
-    bool shown = larder__witness_check(&c->pending->asked, r);
+    larder__testimony shown;
+    larder__witness_hear(&shown, &c->pending->asked, r);
     larder__free(c->pending);
     c->pending = NULL;
-    int rc = find_set(s, c, &h, &set, &other);
-    if (rc < 0)
-        return refuse(s, c, &h, rc);
-    if (!set && other && shown && larder__served_witness(other)->asked.nonce == nonce)
-        set = other;
-    return join(s, c, &h, set, !set && other);
+    return join(s, c, &h, &shown);
 }
 
 /* What was made and given back since the last batch. */

@@ -1,34 +1,43 @@
 #include "unix/witness.h"
 
-#include "base/err.h"
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/world.h"
 
-int larder__witness_open(larder__witness *w) {
-    *w = (larder__witness){.seen = 0};
-    if (larder__world_chance(&w->asked.nonce, sizeof w->asked.nonce) < 0)
-        return larder__fail(LARDER_E_IO, "no chance for a question from the system");
-    larder_rng_seed(&w->rng, w->asked.nonce, 0);
-    return 0;
+static bool chosen(const larder__prove *p, uint64_t key) {
+    for (uint32_t i = 0; i < p->count; i++)
+        if (p->keys[i] == key)
+            return true;
+    return false;
 }
 
-void larder__witness_close(larder__witness *w) {
-    larder__free(w->users);
-    *w = (larder__witness){.seen = 0};
+/* Floyd's: different ones, each set of them as likely as any other. */
+void larder__witness_ask(larder__prove *out, uint64_t secret, uint64_t identity, uint64_t keys) {
+    const uint64_t about[] = {identity, keys};
+    larder_rng rng;
+    larder_rng_seed(&rng, larder__hash_bytes(secret, about, sizeof about), 0);
+    *out = (larder__prove){.nonce = larder_rng_next(&rng)};
+    for (uint64_t i = keys < LARDER__WITNESSES ? 0 : keys - LARDER__WITNESSES; i < keys; i++) {
+        uint64_t key = larder_rng_next(&rng) % (i + 1);
+        out->keys[out->count] = chosen(out, key) ? i : key;
+        out->count++;
+    }
 }
 
-void larder__witness_see(larder__witness *w, uint64_t key, const void *bytes, size_t n) {
-    uint32_t at = w->asked.count;
-    uint64_t seen = ++w->seen;
-    if (at < LARDER__WITNESSES)
-        w->asked.count++;
-    else if (seen > UINT32_MAX ||
-             (at = larder_rng_below(&w->rng, (uint32_t)seen)) >= LARDER__WITNESSES)
+void larder__witness_hear(larder__testimony *out, const larder__prove *asked,
+                          larder_reader *proof) {
+    *out = (larder__testimony){.count = 0};
+    if (larder__read_left(proof) != asked->count * sizeof(uint64_t))
         return;
-    w->asked.keys[at] = key;
-    w->came_to[at] = larder__hash_bytes(w->asked.nonce, bytes, n);
+    while (out->count < asked->count)
+        out->came_to[out->count++] = larder_read_u64(proof);
+}
+
+bool larder__witness_agrees(const larder__witness *w, const larder__testimony *other) {
+    bool same = other->count > 0 && w->shown.count == other->count;
+    for (uint32_t i = 0; same && i < other->count; i++)
+        same = w->shown.came_to[i] == other->came_to[i];
+    return same;
 }
 
 bool larder__witness_knows(const larder__witness *w, uint32_t user) {
@@ -47,9 +56,7 @@ int larder__witness_admit(larder__witness *w, uint32_t user) {
     return rc;
 }
 
-bool larder__witness_check(const larder__witness *w, larder_reader *proof) {
-    bool same = w->asked.count > 0 && larder__read_left(proof) == w->asked.count * sizeof(uint64_t);
-    for (uint32_t i = 0; same && i < w->asked.count; i++)
-        same = larder_read_u64(proof) == w->came_to[i];
-    return same;
+void larder__witness_close(larder__witness *w) {
+    larder__free(w->users);
+    *w = (larder__witness){.user_count = 0};
 }

@@ -2,7 +2,8 @@
  * of this process; one that stands still is a socket that nobody accepts at. No test asserts a time
  * but that what must not take minutes does not. */
 #include "base/clock.h"
-#include "check.h"
+#include "base/world.h"
+#include "daemon_kit.h"
 #include "unix/attach.h"
 #include "unix/connection.h"
 #include "unix/frame.h"
@@ -23,23 +24,8 @@
 
 enum { KEYS = 5000, SIZE = 100 };
 
-static char folder[256], path[300];
-
-static int begin(void **st) {
-    (void)st;
-    check_folder(folder);
-    snprintf(path, sizeof path, "%s/s", folder);
-    return 0;
-}
-
-static int end(void **st) {
-    (void)st;
-    check_folder_remove(folder);
-    return 0;
-}
-
 static larder__attach_conf conf_of(uint64_t keys) {
-    return (larder__attach_conf){.door = larder__door_at(path),
+    return (larder__attach_conf){.door = larder__door_at(kit_door),
                                  .hello = {.batch = 10,
                                            .identity = 3,
                                            .about.keys = keys,
@@ -95,7 +81,8 @@ static void residents_stay_readable(void **st) {
         larder__cache *c;
         larder__ticket t;
         larder_access a = {.key = 7, .size = SIZE, .next_use = LARDER_UNKNOWN, .score = NAN};
-        larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 16 << 20, .clients = 8};
+        larder__server_conf conf = {
+            .socket = kit_door, .mode = 0600, .cache = 16 << 20, .clients = 8};
         larder__attach_conf attach = conf_of(KEYS);
         char why[300] = "";
         check_ok(larder__server_open(&server, &conf));
@@ -122,7 +109,7 @@ enum { MANY = 10000000 }; /* attaching to a daemon that is alive may take 102 se
 
 static int listen_here(void) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    memcpy(a.sun_path, path, strlen(path));
+    memcpy(a.sun_path, kit_door, strlen(kit_door));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
     assert_int_equal(listen(fd, 8), 0);
@@ -211,8 +198,42 @@ static void only_the_living_are_waited_for(void **st) {
     double began = larder__now(); /* nobody accepts */
     assert_int_equal(larder__attach_open(&c, &conf), LARDER_E_IO);
     assert_non_null(strstr(larder_errmsg(), "does not answer"));
-    assert_non_null(strstr(larder_errmsg(), path));
+    assert_non_null(strstr(larder_errmsg(), kit_door));
     assert_true(larder__now() - began < 60);
+    close(listener);
+}
+
+/* Of a process that is stopped for a minute whenever it waits, or a machine that is. */
+static double our_now(void) {
+    static _Atomic int looks;
+    return larder__now() + 60 * atomic_fetch_add(&looks, 1);
+}
+
+static void *take_a_moment(void *listener) {
+    int fd = take_hello(*(int *)listener);
+    usleep(300000); /* and the job looks several times meanwhile */
+    welcome(fd);
+    close(fd);
+    return NULL;
+}
+
+/* Time in which the job stood still itself is not held against the daemon. */
+static void who_stood_still_waits_on(void **st) {
+    (void)st;
+    larder__cache *c;
+    larder__attach_conf conf = conf_of(MANY);
+    pthread_t thread;
+    int listener = listen_here();
+    const larder__world *real = larder__world_use(NULL);
+    larder__world ours = *real;
+    ours.now = our_now;
+    larder__world_use(&ours);
+    assert_int_equal(pthread_create(&thread, NULL, take_a_moment, &listener), 0);
+    int rc = larder__attach_open(&c, &conf);
+    pthread_join(thread, NULL);
+    check_ok(rc);
+    larder__cache_close(&c);
+    larder__world_use(real);
     close(listener);
 }
 
@@ -247,9 +268,11 @@ static void opening_is_given_up(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(residents_stay_readable, begin, end),
-        cmocka_unit_test_setup_teardown(only_the_living_are_waited_for, begin, end),
-        cmocka_unit_test_setup_teardown(opening_is_given_up, begin, end),
+        cmocka_unit_test_setup_teardown(residents_stay_readable, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(only_the_living_are_waited_for, kit_door_make,
+                                        kit_door_remove),
+        cmocka_unit_test_setup_teardown(who_stood_still_waits_on, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(opening_is_given_up, kit_door_make, kit_door_remove),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,12 +83,8 @@ static void task_open(task *t, const setup *s, progress *to) {
         conf.hello.about.decoded_bytes = 0;
     memcpy(conf.hello.about.share, s->share, sizeof s->share);
     snprintf(conf.hello.budget, sizeof conf.hello.budget, "%s", s->budget);
-    int rc = larder__attach_open(&t->cache, &conf);
-    for (int i = 0; rc < 0 && i < 500; i++) { /* the daemon may be down just now */
+    while (larder__attach_open(&t->cache, &conf) < 0) /* the daemon may be down just now */
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-        rc = larder__attach_open(&t->cache, &conf);
-    }
-    must(rc == 0);
     t->env = (larder_draw_env){.n = s->n,
                                .seed = s->seed,
                                .batch = s->batch,

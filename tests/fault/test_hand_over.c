@@ -1,8 +1,6 @@
 /* How a job of another user hands over what it has made: through its tray, or in pieces over the
  * socket. Whatever it says of them, it writes nothing but what it promised to make. */
 #include "stranger_kit.h"
-#include "unix/connection.h"
-#include "unix/frame.h"
 
 #include <math.h>
 #include <signal.h>
@@ -63,34 +61,22 @@ static void it_fails(void **st) {
 }
 
 typedef struct raw {
-    int fd;
-    larder__inbox in;
+    stranger_line line;
     larder__tray *tray;
 } raw;
 
 /* A client that says what it likes; the first sample is its to make, at lease 0. */
 static void come_in(raw *c, uid_t user) {
-    larder__door door = larder__door_at(stranger_path);
     larder__hello h = stranger_hello();
     larder_writer w = {0};
     larder_reader body;
     larder__welcome m = {0};
     int fds[LARDER__FRAME_FDS];
-    h.magic = LARDER__WIRE_MAGIC;
-    h.version = LARDER__WIRE_VERSION;
-    h.at_once = 256;
-    assert_int_equal(seteuid(user), 0);
-    c->fd = larder__daemon_connect(&door);
-    assert_int_equal(seteuid(0), 0);
-    assert_true(c->fd >= 0);
-    larder__inbox_init(&c->in);
-    larder__hello_write(&h, &w);
-    check_ok(larder__frame_send(c->fd, LARDER__MSG_HELLO, w.bytes, w.size, NULL, 0));
-    check_ok(larder__daemon_hear(c->fd, &c->in, LARDER__MSG_WELCOME, &body));
-    check_ok(larder__welcome_read(&m, &body));
+    stranger_knock(&c->line, user);
+    check_ok(stranger_greet(&c->line, &h, &m));
     assert_int_equal(m.tray, user != 0);
     for (int i = 0; i < LARDER__FRAME_FDS; i++)
-        fds[i] = larder__inbox_take_fd(&c->in);
+        fds[i] = larder__inbox_take_fd(&c->line.in);
     c->tray = NULL;
     if (m.tray) {
         c->tray = mmap(NULL, sizeof *c->tray, PROT_READ | PROT_WRITE, MAP_SHARED, fds[3], 0);
@@ -100,25 +86,23 @@ static void come_in(raw *c, uid_t user) {
         close(fds[i]);
     larder__row row = {.key = 0, .size = stranger_size(0)};
     larder__op claim = {.type = LARDER__OP_CLAIM, .n = 1, .rows = &row};
-    w.size = 0;
     larder__op_write(&claim, &w);
-    check_ok(
-        larder__frame_send(c->fd, LARDER__MSG_OP + LARDER__OP_CLAIM, w.bytes, w.size, NULL, 0));
-    check_ok(larder__daemon_hear(c->fd, &c->in, LARDER__MSG_TICKETS, &body));
+    check_ok(larder__frame_send(c->line.fd, LARDER__MSG_OP + LARDER__OP_CLAIM, w.bytes, w.size,
+                                NULL, 0));
+    check_ok(stranger_hear(&c->line, LARDER__MSG_TICKETS, &body));
     larder__writer_free(&w);
 }
 
 static int ask_how_it_is(raw *c) {
     larder_reader body;
-    larder__frame_send(c->fd, LARDER__MSG_STATUS, NULL, 0, NULL, 0); /* it may have hung up */
-    return larder__daemon_hear(c->fd, &c->in, LARDER__MSG_STATUS_IS, &body);
+    larder__frame_send(c->line.fd, LARDER__MSG_STATUS, NULL, 0, NULL, 0); /* it may have hung up */
+    return stranger_hear(&c->line, LARDER__MSG_STATUS_IS, &body);
 }
 
 static void go(raw *c) {
-    larder__inbox_free(&c->in);
     if (c->tray)
         munmap(c->tray, sizeof *c->tray);
-    close(c->fd);
+    stranger_hang_up(&c->line);
 }
 
 /* What it handed over is as it should be, and the only one; then it goes. */
@@ -147,8 +131,8 @@ static void pieces_that_do_not_fit(void **st) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         raw c;
         come_in(&c, i % 2 ? STRANGER_NOBODY : 0);
-        check_ok(
-            larder__frame_send_two(c.fd, LARDER__MSG_BYTES, &bad[i], sizeof bad[i], "01234567", 8));
+        check_ok(larder__frame_send_two(c.line.fd, LARDER__MSG_BYTES, &bad[i], sizeof bad[i],
+                                        "01234567", 8));
         assert_int_equal(ask_how_it_is(&c), LARDER_E_FORMAT);
         assert_non_null(strstr(larder_errmsg(), "promised to make"));
         go(&c);
@@ -167,10 +151,10 @@ static void pieces_that_shrink(void **st) {
         raw c;
         come_in(&c, STRANGER_NOBODY);
         larder__wire_piece p = {.lease = 0, .whole = stranger_size(0)};
-        check_ok(larder__frame_send_two(c.fd, LARDER__MSG_BYTES, &p, sizeof p, bytes, 990));
+        check_ok(larder__frame_send_two(c.line.fd, LARDER__MSG_BYTES, &p, sizeof p, bytes, 990));
         p.at = 990;
         p.whole = 989;
-        check_ok(larder__frame_send_two(c.fd, ways[i], &p, sizeof p, bytes,
+        check_ok(larder__frame_send_two(c.line.fd, ways[i], &p, sizeof p, bytes,
                                         ways[i] == LARDER__MSG_BYTES ? sizeof bytes : 0));
         int rc = ask_how_it_is(&c);
         assert_int_equal(rc == 0 ? ask_how_it_is(&c) : rc, LARDER_E_FORMAT);
@@ -199,10 +183,36 @@ static void trays_that_do_not_fit(void **st) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         raw c;
         come_in(&c, bad[i].user);
-        check_ok(larder__frame_send(c.fd, LARDER__MSG_LAID, &bad[i].p, sizeof bad[i].p, NULL, 0));
+        check_ok(
+            larder__frame_send(c.line.fd, LARDER__MSG_LAID, &bad[i].p, sizeof bad[i].p, NULL, 0));
         int rc = ask_how_it_is(&c);
         assert_int_equal(rc == 0 ? ask_how_it_is(&c) : rc, LARDER_E_FORMAT);
         assert_non_null(strstr(larder_errmsg(), bad[i].says));
+        go(&c);
+    }
+}
+
+/* All that it says at once lies there at once: copying the same again and again would take as long
+ * as it likes. */
+static void more_than_a_tray_at_once(void **st) {
+    (void)st;
+    root_or_skip();
+    stranger_serve(true);
+    for (uint32_t most = 0; most < 2; most++) {
+        raw c;
+        larder_writer w = {0};
+        come_in(&c, STRANGER_NOBODY);
+        for (int i = 0; i < 4; i++) {
+            const larder__wire_piece p = {.lease = 7, .whole = LARDER__TRAY_BYTES / 4 + most};
+            size_t frame = larder__frame_begin(&w, LARDER__MSG_LAID);
+            larder_write_bytes(&w, &p, sizeof p);
+            larder__frame_end(&w, frame);
+        }
+        check_ok(larder__frames_send(c.line.fd, &w));
+        int rc = ask_how_it_is(&c);
+        rc = rc == 0 ? ask_how_it_is(&c) : rc;
+        assert_int_equal(rc, most ? LARDER_E_FORMAT : 0);
+        larder__writer_free(&w);
         go(&c);
     }
 }
@@ -224,7 +234,7 @@ static void it_scribbles(void **st) {
             stranger_paint(right, 0, 0);
         assert_true(larder__tray_lay(c.tray, &laid, right, all[i].whole));
         atomic_store(&c.tray->taken, 12345); /* the daemon does not go by it */
-        check_ok(larder__frame_send(c.fd, LARDER__MSG_LAID, &all[i], sizeof all[i], NULL, 0));
+        check_ok(larder__frame_send(c.line.fd, LARDER__MSG_LAID, &all[i], sizeof all[i], NULL, 0));
         for (int k = 0; k < 2; k++) /* questions of the same breath come first */
             check_ok(ask_how_it_is(&c));
         assert_int_equal(atomic_load(&c.tray->taken), laid);
@@ -243,9 +253,9 @@ static void it_has_no_tray(void **st) {
     stranger_paint(right, 0, 0);
     come_in(&c, STRANGER_NOBODY);
     larder__wire_piece p = {.lease = 0, .whole = stranger_size(0)};
-    check_ok(larder__frame_send_two(c.fd, LARDER__MSG_BYTES, &p, sizeof p, right, 100));
+    check_ok(larder__frame_send_two(c.line.fd, LARDER__MSG_BYTES, &p, sizeof p, right, 100));
     p.at = 100;
-    check_ok(larder__frame_send_two(c.fd, LARDER__MSG_BYTES, &p, sizeof p, right + 100,
+    check_ok(larder__frame_send_two(c.line.fd, LARDER__MSG_BYTES, &p, sizeof p, right + 100,
                                     stranger_size(0) - 100));
     check_ok(ask_how_it_is(&c));
     one_is_there(&c);
@@ -258,6 +268,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(pieces_that_do_not_fit, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(pieces_that_shrink, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(trays_that_do_not_fit, stranger_begin, stranger_end),
+        cmocka_unit_test_setup_teardown(more_than_a_tray_at_once, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_scribbles, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_has_no_tray, stranger_begin, stranger_end),
     };

@@ -26,9 +26,8 @@
 #include <unistd.h>
 
 #define MIB (1 << 20)
-enum { CACHE = 16 * MIB, OWN = 8 * MIB, HEAP_SLACK = 4 * MIB, CLIENTS = 100 };
+enum { CACHE = 16 * MIB, OWN = 12 * MIB, HEAP_SLACK = 4 * MIB, CLIENTS = 100 };
 
-static char folder[256], path[300];
 static pid_t daemon_pid;
 static uint64_t at_rest; /* memory of the process itself */
 
@@ -79,7 +78,7 @@ static uint64_t shared(void) {
 
 static int ask(const char *name, uint64_t *value) {
     char *json = NULL, key[40];
-    larder__door door = larder__door_at(path);
+    larder__door door = larder__door_at(kit_door);
     snprintf(key, sizeof key, "\"%s\"", name);
     int rc = larder__attach_status(&door, &json);
     if (rc < 0)
@@ -122,27 +121,24 @@ static void check_within(const char *when) {
 /* ---- the daemon ------------------------------------------------------------------------------ */
 
 static int begin(void **st) {
-    (void)st;
-    check_folder(folder);
-    snprintf(path, sizeof path, "%s/s", folder);
-    larder__server_conf conf = {.socket = path, .mode = 0600, .cache = CACHE, .clients = CLIENTS};
+    kit_door_make(st);
+    larder__server_conf conf = {
+        .socket = kit_door, .mode = 0600, .cache = CACHE, .clients = CLIENTS};
     daemon_pid = kit_daemon_start(&conf, NULL, NULL);
     at_rest = anonymous();
     return 0;
 }
 
 static int end(void **st) {
-    (void)st;
     kit_daemon_kill(daemon_pid);
-    check_folder_remove(folder);
-    return 0;
+    return kit_door_remove(st);
 }
 
 /* ---- honest jobs ----------------------------------------------------------------------------- */
 
 static larder__attach_conf job(uint64_t keys, uint64_t payload, const char *budget,
                                const char *policy) {
-    larder__attach_conf conf = {.door = larder__door_at(path),
+    larder__attach_conf conf = {.door = larder__door_at(kit_door),
                                 .hello = {.batch = 256,
                                           .identity = keys * 31 + payload,
                                           .about.keys = keys,
@@ -285,7 +281,7 @@ static int raw(void) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     struct timeval second = {.tv_sec = 1};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    memcpy(a.sun_path, path, strlen(path));
+    memcpy(a.sun_path, kit_door, strlen(kit_door));
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof second);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
@@ -444,13 +440,11 @@ static void strangers(void **st) {
     enum { NOBODY = 65534, KEYS = 100, SIZE = 300000, JOBS = 40, LEFT_FREE = 3 };
     larder__cache *c[JOBS] = {NULL};
     size_t trays = 0, in = 0;
-    if (geteuid() != 0) {
-        print_message("skipped: only root can be two users\n");
-        skip();
-    }
+    root_or_skip();
     kit_daemon_kill(daemon_pid);
-    assert_int_equal(chmod(folder, 0777), 0);
-    larder__server_conf conf = {.socket = path, .mode = 0666, .cache = CACHE, .clients = CLIENTS};
+    assert_int_equal(chmod(kit_door_folder, 0777), 0);
+    larder__server_conf conf = {
+        .socket = kit_door, .mode = 0666, .cache = CACHE, .clients = CLIENTS};
     daemon_pid = kit_daemon_start(&conf, NULL, NULL);
     at_rest = anonymous();
     for (size_t i = 0; i < JOBS; i++) {
@@ -483,15 +477,14 @@ static double our_now(void) { return stopped_clock; }
 /* Somebody waits at the door and there is no descriptor for him: the daemon does not look after him
  * without end, but now and then. */
 static void no_descriptors(void **st) {
-    (void)st;
     struct rlimit before, none;
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     larder__server *s = NULL;
-    check_folder(folder);
-    snprintf(path, sizeof path, "%s/s", folder);
-    assert_true(strlen(path) < sizeof a.sun_path);
-    memcpy(a.sun_path, path, strlen(path));
-    larder__server_conf conf = {.socket = path, .mode = 0600, .cache = CACHE, .clients = CLIENTS};
+    kit_door_make(st);
+    assert_true(strlen(kit_door) < sizeof a.sun_path);
+    memcpy(a.sun_path, kit_door, strlen(kit_door));
+    larder__server_conf conf = {
+        .socket = kit_door, .mode = 0600, .cache = CACHE, .clients = CLIENTS};
     const larder__world *real = larder__world_use(NULL);
     larder__world ours = *real;
     ours.now = our_now;
@@ -515,7 +508,7 @@ static void no_descriptors(void **st) {
     assert_int_equal(larder__server_clients(s), 0);
     larder__server_close(&s);
     larder__world_use(real);
-    check_folder_remove(folder);
+    kit_door_remove(st);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */

@@ -4,21 +4,13 @@
 #include "base/hash.h"
 #include "loader_kit.h"
 #include "stranger_kit.h"
-#include "unix/connection.h"
-#include "unix/frame.h"
-#include "unix/rank_link.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +93,63 @@ static void it_can_read(void **st) {
     stranger_leave(&other);
 }
 
+/* So do those who came when nothing was read yet. */
+static void they_begin_together(void **st) {
+    (void)st;
+    root_or_skip();
+    stranger_serve(false);
+    stranger root = {.lie = 0}, other = {.lie = 0};
+    stranger_attach(&other, STRANGER_NOBODY, see_truth);
+    stranger_attach(&root, 0, see_truth);
+    assert_false(is_told(&root));
+    assert_int_equal(stranger_read_all(&other), 0);
+    assert_int_equal(stranger_read_all(&root), 0);
+    assert_int_equal(root.made, 0);
+    stranger_leave(&root);
+    stranger_leave(&other);
+}
+
+/* Samples that it does not know it makes up. */
+static size_t known;
+static int see_some(void *arg, uint64_t id, uint64_t nonce, uint64_t *out) {
+    see_truth(arg, id, nonce, out);
+    *out += id >= known;
+    return 0;
+}
+
+static void read_one(stranger *j, uint64_t key) {
+    larder_buf *out = stranger_take(j, key);
+    larder_buf_unref(&out);
+}
+
+/* It knows one sample, or all but a quarter, and does not get to see the others: neither by coming
+ * first and making those alone, nor by coming after root has made those alone. */
+static void it_knows_some(void **st) {
+    (void)st;
+    root_or_skip();
+    for (int way = 0; way < 4; way++) {
+        bool first = way % 2 == 0;
+        stranger_serve(false);
+        stranger spy = {.lie = 0}, root = {.lie = 0};
+        known = way < 2 ? 1 : STRANGER_KEYS * 3 / 4;
+        stranger_attach(first ? &spy : &root, first ? STRANGER_NOBODY : 0,
+                        first ? see_some : see_truth);
+        for (uint64_t k = 0; k < known; k++)
+            read_one(first ? &spy : &root, k);
+        stranger_attach(first ? &root : &spy, first ? 0 : STRANGER_NOBODY,
+                        first ? see_truth : see_some);
+        assert_true(is_told(first ? &root : &spy));
+        assert_int_equal(stranger_read_all(&root), 0);
+        assert_int_equal(root.made, STRANGER_KEYS);
+        assert_int_equal(stranger_read_all(&spy), 0);
+        assert_int_equal(spy.made, STRANGER_KEYS);
+        stranger_leave(&spy);
+        stranger_leave(&root);
+        stranger_end(NULL);
+        stranger_begin(NULL);
+    }
+}
+
 static void all_is_shared(void **st) {
     (void)st;
     root_or_skip();
@@ -137,7 +186,7 @@ static void it_miscounts(void **st) {
     root_or_skip();
     stranger_serve(false);
     stranger liar = {.lie = 0}, root = {.lie = 0};
-    larder__attach_conf conf = {.door = larder__door_at(stranger_path), .hello = stranger_hello()};
+    larder__attach_conf conf = {.door = larder__door_at(kit_door), .hello = stranger_hello()};
     conf.hello.about.keys = STRANGER_KEYS / 2;
     assert_int_equal(seteuid(STRANGER_NOBODY), 0);
     int rc = larder__attach_open(&liar.cache, &conf);
@@ -155,23 +204,16 @@ static void it_crowds(void **st) {
     (void)st;
     root_or_skip();
     stranger_serve(false);
-    int fds[STRANGER_CLIENTS];
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    assert_true(strlen(stranger_path) < sizeof a.sun_path);
-    memcpy(a.sun_path, stranger_path, strlen(stranger_path));
-    assert_int_equal(seteuid(STRANGER_NOBODY), 0);
-    for (size_t i = 0; i < STRANGER_CLIENTS; i++) {
-        fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(connect(fds[i], (struct sockaddr *)&a, sizeof a), 0);
-    }
-    assert_int_equal(seteuid(0), 0);
+    stranger_line crowd[STRANGER_CLIENTS];
+    for (size_t i = 0; i < STRANGER_CLIENTS; i++)
+        stranger_knock(&crowd[i], STRANGER_NOBODY);
     stranger root = {.lie = 0}, other = {.lie = 0}, late = {.lie = 0};
     root_has_read(&root);
     stranger_attach(&other, STRANGER_NOBODY - 1, see_truth);
     assert_int_equal(stranger_read_all(&other), 0);
     assert_int_equal(other.made, 0);
     for (size_t i = 0; i < STRANGER_CLIENTS; i++)
-        close(fds[i]);
+        stranger_hang_up(&crowd[i]);
     stranger_attach(&late, STRANGER_NOBODY, see_truth);
     assert_int_equal(stranger_read_all(&late), 0);
     stranger_leave(&root);
@@ -185,7 +227,7 @@ static void a_loader(void **st) {
     root_or_skip();
     stranger_serve(false);
     char cache[400];
-    snprintf(cache, sizeof cache, "unix:%s?budget=100%%", stranger_path);
+    snprintf(cache, sizeof cache, "unix:%s?budget=100%%", kit_door);
     size_t hits[2] = {0};
     for (int i = 0; i < 2; i++) {
         larder_loader_conf conf = kit_conf("mem:?n=64&h=8&w=8&c=3", "minio");
@@ -215,26 +257,12 @@ static void ranks_of_one_user(void **st) {
     root_or_skip();
     stranger_serve(false);
     larder__unix_ranks_link *link[2] = {NULL, NULL};
-    for (int i = 0; i < 2; i++) { /* both are rank 0: one job could not have two */
-        larder__unix_ranks_conf conf = {.door = larder__door_at(stranger_path),
-                                        .join = {.world = 2,
-                                                 .batch = 10,
-                                                 .turns = 2,
-                                                 .identity = 3,
-                                                 .keys = STRANGER_KEYS,
-                                                 .payload = 100 * STRANGER_KEYS,
-                                                 .want = 100 * STRANGER_KEYS,
-                                                 .job = "run",
-                                                 .name = "test"},
-                                        .patience = 30};
-        conf.join.rank = (uint32_t)i;
-        assert_int_equal(seteuid(i == 0 ? 0 : STRANGER_NOBODY), 0);
-        int rc = larder__unix_ranks_open(&link[i], &conf);
-        assert_int_equal(seteuid(0), 0);
-        check_ok(rc);
+    for (int i = 0; i < 2; i++) { /* of one user they would have met */
+        larder__unix_ranks_conf conf = stranger_rank("run", (uint32_t)i, STRANGER_KEYS);
+        check_ok(stranger_join(&link[i], i == 0 ? 0 : STRANGER_NOBODY, &conf));
     }
     char *json = NULL;
-    larder__door door = larder__door_at(stranger_path);
+    larder__door door = larder__door_at(kit_door);
     check_ok(larder__attach_status(&door, &json));
     const char *first = strstr(json, "\"job\": \"run\"");
     assert_non_null(first);
@@ -271,31 +299,37 @@ static void try_to_write(int fd, const char *what) {
     }
 }
 
+/* Nothing of root's lies where it may look. */
+static void look_for_samples(int fd, size_t bytes) {
+    static unsigned char sample[STRANGER_LARGE];
+    const void *all = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    must(all != MAP_FAILED);
+    for (uint64_t k = 0; k < STRANGER_KEYS; k++) {
+        stranger_paint(sample, k, 0);
+        must(!memmem(all, bytes, sample, 64));
+    }
+}
+
 static void attack(void) {
-    larder__door door = larder__door_at(stranger_path);
+    larder__door door = larder__door_at(kit_door);
     larder__hello h = stranger_hello();
-    larder_writer w = {0};
-    larder__inbox in;
+    stranger_line l;
     larder_reader body;
     larder__welcome m = {0};
     must(setgid(STRANGER_NOBODY) == 0 && setuid(STRANGER_NOBODY) == 0);
-    h.magic = LARDER__WIRE_MAGIC;
-    h.version = LARDER__WIRE_VERSION;
-    h.at_once = 256;
-    int fd = larder__daemon_connect(&door);
-    must(fd >= 0);
-    larder__inbox_init(&in);
-    larder__hello_write(&h, &w);
-    must(larder__frame_send(fd, LARDER__MSG_HELLO, w.bytes, w.size, NULL, 0) == 0);
-    must(larder__daemon_hear(fd, &in, LARDER__MSG_WELCOME, &body) == 0);
-    must(larder__welcome_read(&m, &body) == 0 && m.sealed == 1);
-    try_to_write(larder__inbox_take_fd(&in), "arena");
-    try_to_write(larder__inbox_take_fd(&in), "table");
+    l.fd = larder__daemon_connect(&door);
+    must(l.fd >= 0);
+    larder__inbox_init(&l.in);
+    must(stranger_greet(&l, &h, &m) == 0 && m.sealed == 1);
+    int arena = larder__inbox_take_fd(&l.in);
+    look_for_samples(arena, m.arena_bytes);
+    try_to_write(arena, "arena");
+    try_to_write(larder__inbox_take_fd(&l.in), "table");
     /* Bytes for a promise that nobody gave are nobody's; those beyond one are the end. */
     larder__wire_piece p = {.lease = 7, .whole = 10};
-    must(larder__frame_send_two(fd, LARDER__MSG_BYTES, &p, sizeof p, "0123456789", 10) == 0);
-    must(larder__frame_send(fd, LARDER__MSG_STATUS, NULL, 0, NULL, 0) == 0);
-    must(larder__daemon_hear(fd, &in, LARDER__MSG_STATUS_IS, &body) == 0);
+    must(larder__frame_send_two(l.fd, LARDER__MSG_BYTES, &p, sizeof p, "0123456789", 10) == 0);
+    must(larder__frame_send(l.fd, LARDER__MSG_STATUS, NULL, 0, NULL, 0) == 0);
+    must(stranger_hear(&l, LARDER__MSG_STATUS_IS, &body) == 0);
     _exit(0);
 }
 
@@ -304,6 +338,8 @@ static void it_cannot_write(void **st) {
     int status;
     root_or_skip();
     stranger_serve(false);
+    stranger root = {.lie = 0};
+    root_has_read(&root);
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -311,6 +347,7 @@ static void it_cannot_write(void **st) {
         attack();
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+    stranger_leave(&root);
 }
 
 int main(void) {
@@ -318,6 +355,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(it_makes_its_own, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_cannot_read, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_can_read, stranger_begin, stranger_end),
+        cmocka_unit_test_setup_teardown(they_begin_together, stranger_begin, stranger_end),
+        cmocka_unit_test_setup_teardown(it_knows_some, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(all_is_shared, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_lies, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_miscounts, stranger_begin, stranger_end),

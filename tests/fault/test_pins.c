@@ -82,7 +82,7 @@ static void test_pinned_blocks_wait(void **st) {
     w->pins[0]->at[5] = 0;
     larder__pinned_sweep(&w->pinned);
     assert_int_equal(larder__arena_taken(w->arena), each);
-    larder__pinned_leave(&w->pinned, 1); /* as when its process has died */
+    larder__pinned_leave(&w->pinned, 1, true); /* as when its process has died */
     assert_int_equal(larder__arena_taken(w->arena), 0);
     close_world(w);
     free(w);
@@ -194,8 +194,8 @@ static bool is_of(larder_buf *b, uint64_t key) {
 enum { HELD = 20 };
 typedef struct reader {
     pthread_t thread;
-    uint64_t seed;
-    double until, unasked;
+    uint64_t seed, batches;
+    double unasked;
     bool wrong;
 } reader;
 
@@ -217,7 +217,7 @@ static void *read_on(void *arg) {
     larder__cache *c = r->wrong ? NULL : join(stats);
     r->wrong = !c;
     larder_rng_seed(&rng, r->seed, 0);
-    for (uint64_t n = 0; !r->wrong && larder__now() < r->until; n++) {
+    for (uint64_t n = 0; !r->wrong && n < r->batches; n++) {
         larder_access a[BATCH];
         larder_buf **now = held[n % HELD];
         uint64_t *of = keys[n % HELD];
@@ -246,9 +246,9 @@ static void test_bytes_stay(void **st) {
     enum { READERS = 3 };
     reader r[READERS];
     pid_t daemon = start_daemon();
-    double until = larder__now() + (getenv("LARDER_LONG") ? 20 : 2), taken = 0;
+    double taken = 0;
     for (size_t i = 0; i < READERS; i++) {
-        r[i] = (reader){.seed = i, .until = until};
+        r[i] = (reader){.seed = i, .batches = getenv("LARDER_LONG") ? 20000 : 4000};
         assert_int_equal(pthread_create(&r[i].thread, NULL, read_on, &r[i]), 0);
     }
     for (size_t i = 0; i < READERS; i++) {
@@ -316,9 +316,8 @@ static void test_killed_holder(void **st) {
     assert_true(figure("limbo_blocks") >= BATCH);
     kill(holder, SIGKILL);
     assert_int_equal(waitpid(holder, NULL, 0), holder);
-    for (int i = 0; figure("limbo_blocks") && i < 2000; i++)
+    while (figure("limbo_blocks")) /* the runner's time limit ends a test that waits in vain */
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    assert_int_equal(figure("limbo_blocks"), 0);
     larder__cache_close(&c);
     close(ready[0]);
     close(ready[1]);

@@ -80,8 +80,8 @@ static const char VANDAL[] =
     "else redis.call('HSET',k,one,string.sub(redis.call('HGET',k,one),1,3)) end return k..one "
     "elseif kind=='string' then local v=redis.call('GET',k) "
     "if what==2 then redis.call('SET',k,string.sub(v,1,math.floor(#v/2))) "
-    "elseif what==3 then redis.call('SETRANGE',k,dice(#v)-1,'#+#+') else redis.call('SET',k,'') "
-    "end "
+    "elseif what==3 and #v>0 then redis.call('SETRANGE',k,dice(#v)-1,'#+#+') "
+    "else redis.call('SET',k,'') end "
     "elseif kind=='zset' then redis.call('ZREMRANGEBYRANK',k,0,0) end return kind..what ";
 
 static void run_script(const kit_redis *r, const char *script, int seed) {

@@ -26,31 +26,20 @@
 
 enum { KEYS = 50, SIZE = 100, NOBODY = 65534 };
 
-static char folder[256], path[300];
-
-static int begin(void **st) {
-    (void)st;
-    check_folder(folder);
-    snprintf(path, sizeof path, "%s/s", folder);
-    return 0;
-}
-
-static int end(void **st) {
-    (void)st;
-    check_folder_remove(folder);
-    return 0;
+static larder__attach_conf conf_of(const larder__door *door) {
+    return (larder__attach_conf){.door = *door,
+                                 .hello = {.batch = 10,
+                                           .identity = 3,
+                                           .about.keys = KEYS,
+                                           .payload = KEYS * SIZE,
+                                           .about.share = {1},
+                                           .about.policy = "lru",
+                                           .name = "test"}};
 }
 
 static int attach(const larder__door *door) {
     larder__cache *c = NULL;
-    larder__attach_conf conf = {.door = *door,
-                                .hello = {.batch = 10,
-                                          .identity = 3,
-                                          .about.keys = KEYS,
-                                          .payload = KEYS * SIZE,
-                                          .about.share = {1},
-                                          .about.policy = "lru",
-                                          .name = "test"}};
+    larder__attach_conf conf = conf_of(door);
     int rc = larder__attach_open(&c, &conf);
     larder__cache_close(&c);
     return rc;
@@ -91,13 +80,13 @@ static void become(void *arg) {
 }
 
 static pid_t daemon_of(uid_t uid) {
-    larder__server_conf conf = {.socket = path, .mode = 0666, .cache = 16 << 20, .clients = 8};
+    larder__server_conf conf = {.socket = kit_door, .mode = 0666, .cache = 16 << 20, .clients = 8};
     return kit_daemon_start(&conf, become, &uid);
 }
 
 static void end_daemon(pid_t pid) {
     kit_daemon_kill(pid);
-    unlink(path);
+    unlink(kit_door);
 }
 
 static void refused(int rc, const char *word) {
@@ -108,17 +97,16 @@ static void refused(int rc, const char *word) {
 
 static void a_foreign_daemon(void **st) {
     (void)st;
-    if (geteuid() != 0)
-        skip(); /* only root can be two users */
-    assert_int_equal(chmod(folder, 0777), 0);
-    larder__door door = larder__door_at(path);
+    root_or_skip();
+    assert_int_equal(chmod(kit_door_folder, 0777), 0);
+    larder__door door = larder__door_at(kit_door);
     pid_t daemon = daemon_of(NOBODY);
     int (*const ways[])(const larder__door *) = {attach, join, ask_status};
     for (size_t i = 0; i < 3; i++) {
         door.owner = 0;
         refused(ways[i](&door), "?owner=");
         assert_non_null(strstr(larder_errmsg(), "--owner "));
-        assert_non_null(strstr(larder_errmsg(), path));
+        assert_non_null(strstr(larder_errmsg(), kit_door));
         door.owner = NOBODY; /* it is trusted by name */
         check_ok(ways[i](&door));
     }
@@ -130,27 +118,20 @@ static void a_foreign_successor(void **st) {
     (void)st;
     larder__stats *stats;
     larder__cache *c = NULL;
-    if (geteuid() != 0)
-        skip();
-    assert_int_equal(chmod(folder, 0777), 0);
+    root_or_skip();
+    assert_int_equal(chmod(kit_door_folder, 0777), 0);
     check_ok(larder__stats_open(&stats));
     pid_t daemon = daemon_of(0);
-    larder__attach_conf conf = {.door = larder__door_at(path),
-                                .hello = {.batch = 10,
-                                          .identity = 3,
-                                          .about.keys = KEYS,
-                                          .payload = KEYS * SIZE,
-                                          .about.share = {1},
-                                          .about.policy = "lru",
-                                          .name = "test"},
-                                .stats = stats};
+    larder__door door = larder__door_at(kit_door);
+    larder__attach_conf conf = conf_of(&door);
+    conf.stats = stats;
     check_ok(larder__attach_open(&c, &conf));
     end_daemon(daemon);
     char lock[320];
-    snprintf(lock, sizeof lock, "%s.lock", path);
+    snprintf(lock, sizeof lock, "%s.lock", kit_door);
     unlink(lock);
     daemon = daemon_of(NOBODY);
-    for (int i = 0; i < 2000 && !larder__note_at(stats, 0); i++) { /* it looks now and then */
+    while (!larder__note_at(stats, 0)) { /* it looks now and then */
         larder_access a = {.key = 1, .size = SIZE};
         larder__ticket t;
         check_ok(larder__cache_claim(c, &a, 1, &t));
@@ -158,29 +139,36 @@ static void a_foreign_successor(void **st) {
         larder__cache_fail(c, &t, LARDER_E_CANCELLED, "");
         usleep(10000);
     }
-    assert_non_null(larder__note_at(stats, 0));
     assert_non_null(strstr(larder__note_at(stats, 0), "?owner="));
     larder__cache_close(&c);
     end_daemon(daemon);
     larder__stats_close(&stats);
 }
 
-/* Root may read everything anyway, and one's own daemon is oneself. */
-static void ones_own_and_root(void **st) {
+/* One's own daemon is oneself. */
+static void ones_own(void **st) {
     (void)st;
-    assert_int_equal(chmod(folder, 0777), 0);
-    larder__door door = larder__door_at(path);
+    larder__door door = larder__door_at(kit_door);
     pid_t daemon = daemon_of(geteuid());
     check_ok(attach(&door));
-    pid_t child = geteuid() == 0 ? fork() : -1;
+    end_daemon(daemon);
+}
+
+/* Root may read everything anyway. */
+static void roots(void **st) {
+    (void)st;
+    root_or_skip();
+    assert_int_equal(chmod(kit_door_folder, 0777), 0);
+    larder__door door = larder__door_at(kit_door);
+    pid_t daemon = daemon_of(0), child = fork();
+    assert_true(child >= 0);
     if (child == 0) {
         must(setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
         must(attach(&door) == 0);
         _exit(0);
     }
-    int status = 0;
-    if (child > 0)
-        assert_int_equal(waitpid(child, &status, 0), child);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     end_daemon(daemon);
 }
@@ -213,18 +201,18 @@ static void the_runtime_folder(void **st) {
     larder__door door;
     char want[400], link[300];
     unsetenv("LARDER_SOCKET");
-    setenv("XDG_RUNTIME_DIR", folder, 1);
-    assert_int_equal(chmod(folder, 0700), 0);
+    setenv("XDG_RUNTIME_DIR", kit_door_folder, 1);
+    assert_int_equal(chmod(kit_door_folder, 0700), 0);
     check_ok(larder__door_usual(&door, true));
-    snprintf(want, sizeof want, "%s/larder.sock", folder);
+    snprintf(want, sizeof want, "%s/larder.sock", kit_door_folder);
     assert_string_equal(door.path, want);
     snprintf(want, sizeof want, "/tmp/larder-%u/larder.sock", (unsigned)geteuid());
-    assert_int_equal(chmod(folder, 0770), 0); /* others may write there: another place */
+    assert_int_equal(chmod(kit_door_folder, 0770), 0); /* others may write there: another place */
     check_ok(larder__door_usual(&door, false));
     assert_string_equal(door.path, want);
-    assert_int_equal(chmod(folder, 0700), 0);
-    snprintf(link, sizeof link, "%s/link", folder); /* a link may lead anywhere */
-    assert_int_equal(symlink(folder, link), 0);
+    assert_int_equal(chmod(kit_door_folder, 0700), 0);
+    snprintf(link, sizeof link, "%s/link", kit_door_folder); /* a link may lead anywhere */
+    assert_int_equal(symlink(kit_door_folder, link), 0);
     setenv("XDG_RUNTIME_DIR", link, 1);
     check_ok(larder__door_usual(&door, false));
     assert_string_equal(door.path, want);
@@ -272,8 +260,7 @@ static void the_folder_in_tmp(void **st) {
     (void)st;
     char own[64];
     uid_t uid = 1000000 + (uid_t)getpid();
-    if (geteuid() != 0)
-        skip();
+    root_or_skip();
     unsetenv("LARDER_SOCKET");
     unsetenv("XDG_RUNTIME_DIR");
     snprintf(own, sizeof own, "/tmp/larder-%u", (unsigned)uid);
@@ -281,11 +268,11 @@ static void the_folder_in_tmp(void **st) {
     assert_int_equal(mkdir(own, 0700), 0); /* root's, and it was first */
     run_in_tmp(uid, 1);
     assert_int_equal(rmdir(own), 0);
-    assert_int_equal(symlink(folder, own), 0);
+    assert_int_equal(symlink(kit_door_folder, own), 0);
     assert_int_equal(lchown(own, uid, uid), 0); /* even one of its own */
-    assert_int_equal(chown(folder, uid, uid), 0);
+    assert_int_equal(chown(kit_door_folder, uid, uid), 0);
     run_in_tmp(uid, 1);
-    assert_int_equal(chown(folder, 0, 0), 0);
+    assert_int_equal(chown(kit_door_folder, 0, 0), 0);
     assert_int_equal(unlink(own), 0);
 }
 
@@ -304,7 +291,7 @@ static int memory(uint64_t bytes, fault f) {
     }
     if (f == FILE_ON_DISK) {
         char file[300];
-        snprintf(file, sizeof file, "%s/file", folder);
+        snprintf(file, sizeof file, "%s/file", kit_door_folder);
         fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         assert_true(fd >= 0);
         assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
@@ -350,15 +337,15 @@ static int meet_fake(int (*way)(const larder__door *), uint16_t answer, const la
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     pthread_t thread;
     void *said;
-    larder__door door = larder__door_at(path);
+    larder__door door = larder__door_at(kit_door);
     memcpy(f.body, body->bytes, body->size);
     for (size_t i = 0; i < count; i++) {
         int fd = memory(bytes[i], i == at ? wrong : GOOD);
         if (fd >= 0)
             f.fds[f.count++] = fd;
     }
-    memcpy(a.sun_path, path, strlen(path));
-    unlink(path);
+    memcpy(a.sun_path, kit_door, strlen(kit_door));
+    unlink(kit_door);
     f.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(f.listener, (struct sockaddr *)&a, sizeof a), 0);
     assert_int_equal(listen(f.listener, 1), 0);
@@ -414,14 +401,15 @@ static void memory_of_ranks(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_foreign_daemon, begin, end),
-        cmocka_unit_test_setup_teardown(a_foreign_successor, begin, end),
-        cmocka_unit_test_setup_teardown(ones_own_and_root, begin, end),
+        cmocka_unit_test_setup_teardown(a_foreign_daemon, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(a_foreign_successor, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(ones_own, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(roots, kit_door_make, kit_door_remove),
         cmocka_unit_test(owners_by_name),
-        cmocka_unit_test_setup_teardown(the_runtime_folder, begin, end),
-        cmocka_unit_test_setup_teardown(the_folder_in_tmp, begin, end),
-        cmocka_unit_test_setup_teardown(memory_of_a_cache, begin, end),
-        cmocka_unit_test_setup_teardown(memory_of_ranks, begin, end),
+        cmocka_unit_test_setup_teardown(the_runtime_folder, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(the_folder_in_tmp, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(memory_of_a_cache, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(memory_of_ranks, kit_door_make, kit_door_remove),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,10 @@
 #include "actors.h"
 
 #include "base/mem.h"
+#include "descriptors.h"
+#include "open_files.h"
+#include "passed_memory.h"
+#include "wrapped.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -202,18 +206,15 @@ actor_process *actors_start(uint32_t number, const char *name, void *(*main)(voi
     return p;
 }
 
-void wires_crash(actor_process *);         /* wires.c */
-void wrapped_crash(const actor_process *); /* wrapped.c */
-void platter_crash(const actor_process *); /* platter.c */
-
 void actors_crash(actor_process *p) {
     p->alive = false;
     for (int i = 0; i < w.top; i++)
         if (w.threads[i].state != FREE && w.threads[i].of == p)
             w.threads[i].state = FREE;
-    wires_crash(p);
+    passed_crash(p);
+    descriptors_crash(p);
     wrapped_crash(p);
-    platter_crash(p);
+    open_files_crash(p);
     actor_heap_reset(p->heap);
 }
 

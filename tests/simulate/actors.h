@@ -1,6 +1,7 @@
 /* A made world in one thread: processes whose threads are coroutines, one clock, and one that
  * chooses who goes on. Everything follows from a seed. Larder's code runs in it as it is: what it
- * asks of the system (tests/simulate/wrapped.c) is answered here and in wires.h.
+ * asks of the system (tests/simulate/wrapped.c) is answered here, in wires.h, passed_memory.h and
+ * platter.h.
  *
  * Whoever waits has a time at which it goes on at the latest; the one whose time comes first goes
  * on, and the clock jumps there. So a day of waiting takes no time at all. */
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 enum { ACTOR_PROCESSES = 12, ACTOR_THREADS = 96 };
+enum { ACTOR_USER = 1000 }; /* whose processes are, but for some jobs: played.users is added */
 #define ACTOR_NEVER 1e18
 
 typedef struct actor_heap actor_heap; /* actor_memory.c */

@@ -1,6 +1,6 @@
-/* A made disk with one folder. Files are what all processes see (the page cache), and what a power
- * cut leaves of them: sectors of 512 bytes reach the disk in any order, names in theirs. Mapped
- * files are the bytes themselves. Locks belong to what was opened, and go with whoever dies. */
+/* A made disk with one folder: files as all processes see them (the page cache). Mapped files are
+ * the bytes themselves. What a power cut leaves is in remains.h, who has which file open in
+ * open_files.h. */
 #ifndef LARDER_SIMULATE_PLATTER_H
 #define LARDER_SIMULATE_PLATTER_H
 
@@ -28,7 +28,6 @@ extern platter_weather platter_now;
 extern const larder__disk_io platter_io;
 
 void platter_begin(void);
-void platter_end(void);
 void platter_cut(void);        /* the power is gone; all processes are, already */
 void platter_sync(void);       /* everything is safe */
 void platter_hasten(void);     /* what is slow is done soon */
@@ -44,12 +43,9 @@ void platter_resize(const char *name, size_t bytes);
 void platter_spoil(const char *name, size_t at, uint64_t with); /* eight bytes */
 
 /* As the system's; -1 and errno. */
-bool platter_is(int fd);
 bool platter_is_below(const char *path);
 int platter_mkdir(void);
 int platter_open(const char *name, int flags); /* NULL: the folder itself */
-int platter_close(int fd);
-int platter_again(int fd);
 int platter_lock(int fd, const struct flock *);
 int platter_stat(int fd, struct stat *);
 int platter_stat_name(const char *name, struct stat *);
@@ -58,7 +54,5 @@ int platter_unlink(const char *name);
 ssize_t platter_read(int fd, void *, size_t, off_t);
 void *platter_map(int fd, size_t bytes); /* NULL: not so many */
 bool platter_unmap(const void *at);      /* false: it is none of these */
-void platter_crash(const actor_process *);
-uint32_t platter_open_of(const actor_process *);
 
 #endif

@@ -43,11 +43,22 @@ uint32_t play_size(uint64_t key) {
     return played.large && key % 4 == 1 ? 48 * small : small;
 }
 
+uint32_t play_user(uint32_t process) {
+    bool job = process >= WORLD_FIRST_PLAYER && process < WORLD_FIRST_PLAYER + PLAYERS_MOST;
+    return job ? played.users[process - WORLD_FIRST_PLAYER] : PLAY_OWN_USER;
+}
+
 uint32_t play_set(uint32_t process) {
+    enum { OTHER_SET = 99 };
+    if (play_user(process) == PLAY_OTHER_DATA)
+        return OTHER_SET;
     return process >= WORLD_TENDER ? played.looked_at : played.sets ? process % played.sets : 0;
 }
 
 static uint64_t key_of(uint64_t key) {
+    bool other = play_user(actors_current()->number) == PLAY_OTHER_DATA;
+    if (other && played.partly && key % 4)
+        return key;
     return key + ((uint64_t)play_set(actors_current()->number) << 32);
 }
 
@@ -236,6 +247,7 @@ static void compare(table *t, const course *c) {
         compare_residents(t, c, tickets);
         return;
     }
+    t->me->alike += c->n;
     for (size_t i = 0; i < c->n; i++)
         if (tickets[i].kind != c->tickets[i].kind)
             actors_complain("sample %llu is a %s, and one process alone has a %s",

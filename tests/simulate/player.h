@@ -24,6 +24,8 @@ typedef struct play { /* what all jobs of a schedule know */
     bool large;                       /* some samples are */
     uint32_t sets;                    /* jobs have so many data sets, whose bytes differ; 0: one */
     uint32_t looked_at;               /* the set of whoever is no job */
+    uint32_t users[PLAYERS_MOST];     /* whose jobs they are; 0: the daemon's user */
+    bool partly;         /* what differs is one sample of four: more than are not shown */
     bool decides;        /* caches of their own: residents are those of a twin, whatever happens */
     bool warm;           /* what lies in the store is resident from the start */
     larder__tiers tiers; /* of these; front 0: there is one */
@@ -34,11 +36,15 @@ extern play played;
 typedef struct player { /* outlives its process */
     uint32_t number;
     uint64_t epoch, epochs_whole;
-    uint64_t served, hits, made, waited, taken_over, alone, stuck, below, compared;
+    uint64_t served, hits, made, waited, taken_over, alone, stuck, below, compared, alike;
     uint8_t times[PLAY_KEYS_MOST]; /* served in this epoch */
     bool last_begun, done;
 } player;
 
+/* Users of the made world. What the last of them has under the name of the data set are other
+ * bytes: whoever is served those of somebody else notices. */
+enum { PLAY_OWN_USER, PLAY_OTHER_DATA = 3, PLAY_USERS };
+uint32_t play_user(uint32_t process);
 uint32_t play_set(uint32_t process);
 uint32_t play_size(uint64_t key);
 larder_buf *play_make(uint64_t key);

@@ -2,6 +2,8 @@
 
 #include "actors.h"
 #include "base/hash.h"
+#include "descriptors.h"
+#include "waits.h"
 #include "wires.h"
 #include "worlds.h"
 
@@ -667,7 +669,7 @@ static size_t hear_one(const text *in) {
 }
 
 static void hang_up(int i) {
-    wires_close(r.open[i].fd);
+    descriptor_close(r.open[i].fd);
     r.open[i].fd = -1;
 }
 
@@ -709,10 +711,10 @@ static void greet(int fd) {
         if (r.open[i].fd < 0) {
             r.open[i].fd = fd;
             r.open[i].in.size = 0;
-            wires_watch(fd, &r);
+            waits_watch(fd, &r);
             return;
         }
-    wires_close(fd);
+    descriptor_close(fd);
 }
 
 void *redis_model_main(void *arg) {
@@ -721,7 +723,7 @@ void *redis_model_main(void *arg) {
     for (int i = 0; i < CONNECTIONS; i++)
         r.open[i].fd = -1;
     wires_listen(listener, REDIS_MODEL_NAME);
-    wires_watch(listener, &r);
+    waits_watch(listener, &r);
     for (;;) {
         double next = ACTOR_NEVER;
         for (int fd; (fd = wires_accept(listener, false)) >= 0;)

@@ -1,11 +1,15 @@
 #include "schedule.h"
 
-#include "platter.h"
+#include "descriptors.h"
+#include "open_files.h"
+#include "passed_memory.h"
 #include "player.h"
 #include "wires.h"
 #include "worlds.h"
+#include "wrapped.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const schedule_names[SCHEDULE_KINDS] = {"daemon", "group", "ranks",
@@ -48,6 +52,8 @@ static void *happen_later(void *arg) {
 }
 
 void fate_later(double seconds, void (*what)(void *), void *arg) {
+    if (to_come == sizeof coming / sizeof *coming)
+        abort();
     later *l = &coming[to_come++];
     *l = (later){actors_now() + seconds, what, arg};
     actors_spawn_in(actors_process(WORLD_FATE), happen_later, l);
@@ -81,24 +87,29 @@ static void server_back(void *arg) {
         s.world->back(arg);
 }
 
-static void happen(const mishap *m) {
+/* False: there was nobody it could happen to. Of what only some worlds have that is not known. */
+static bool happen(const mishap *m) {
     actor_process *job = actors_process(WORLD_FIRST_PLAYER + m->whom);
+    actor_process *server = actors_process(WORLD_SERVER);
+    bool happened = true;
     actors_log("mishap %d: %s (job %u, %.3f s)", (int)(m - s.plan),
                m->what < MISHAP_OF_WORLD ? mishap_names[m->what]
                                          : s.world->own_names[m->what - MISHAP_OF_WORLD],
                m->whom, m->seconds);
     switch (m->what) {
     case MISHAP_CRASH:
-        if (job->alive && !s.players[m->whom].done)
+        if ((happened = job->alive && !s.players[m->whom].done))
             actors_crash(job);
         fate_later(m->seconds, start_player, &s.players[m->whom]);
         break;
     case MISHAP_STOP:
+        happened = job->alive && !s.players[m->whom].done;
         actors_stop(job, m->seconds);
         break;
     case MISHAP_CUT:
+        happened = false;
         for (uint64_t i = 0; i <= m->chance % 3; i++)
-            wires_cut(m->chance & 4 ? job : NULL);
+            happened |= wires_cut(m->chance & 4 ? job : NULL);
         break;
     case MISHAP_SLOW:
         wires_now.slow_in = 1 + m->chance % 20;
@@ -110,16 +121,18 @@ static void happen(const mishap *m) {
         fate_later(m->seconds, clear_up, NULL);
         break;
     case MISHAP_SERVER_CRASH:
-        if (actors_process(WORLD_SERVER)->alive)
-            actors_crash(actors_process(WORLD_SERVER));
+        if ((happened = server->alive))
+            actors_crash(server);
         fate_later(m->seconds, server_back, (void *)(uintptr_t)m);
         break;
     case MISHAP_SERVER_STOP:
-        actors_stop(actors_process(WORLD_SERVER), m->seconds);
+        happened = server->alive;
+        actors_stop(server, m->seconds);
         break;
     default:
         s.world->happen(m->what - MISHAP_OF_WORLD, m);
     }
+    return happened;
 }
 
 /* Seconds of which most are short and some outlast every patience. */
@@ -128,21 +141,46 @@ static double some_seconds(larder_rng *rng) {
     return scale[larder_rng_below(rng, 7)] * (0.2 + larder_rng_unit(rng));
 }
 
+static uint32_t one_of_world(uint64_t chance) {
+    uint32_t i = (uint32_t)(chance % s.world->own);
+    while (!s.world->own_names[i])
+        i = (i + 1) % s.world->own;
+    return MISHAP_OF_WORLD + i;
+}
+
+static mishap draw_mishap(larder_rng *rng) {
+    mishap m = {.step = 10 + larder_rng_below(rng, (uint32_t)s.trouble - 10),
+                .what = larder_rng_below(rng, MISHAP_OF_WORLD + s.world->own),
+                .whom = larder_rng_below(rng, played.players),
+                .seconds = some_seconds(rng),
+                .chance = larder_rng_next(rng)};
+    bool own = m.what >= MISHAP_OF_WORLD;
+    if (own ? !s.world->own_names[m.what - MISHAP_OF_WORLD]
+            : s.world->silent && m.what > MISHAP_STOP)
+        m.what = one_of_world(m.chance);
+    else if (m.what == MISHAP_CUT && !s.world->cuts)
+        m.what = MISHAP_STOP;
+    return m;
+}
+
 static void plan_mishaps(larder_rng *rng) {
     s.trouble = LEAST_STEPS + larder_rng_below(rng, 300);
     s.trouble *= s.world->slow ? s.world->slow : 1;
     s.planned = LEAST_MISHAPS + larder_rng_below(rng, SCHEDULE_MISHAPS - LEAST_MISHAPS + 1);
     for (uint32_t i = 0; i < s.planned; i++)
-        s.plan[i] = (mishap){.step = 10 + larder_rng_below(rng, (uint32_t)s.trouble - 10),
-                             .what = larder_rng_below(rng, MISHAP_OF_WORLD + s.world->own),
-                             .whom = larder_rng_below(rng, played.players),
-                             .seconds = some_seconds(rng),
-                             .chance = larder_rng_next(rng)};
-    for (uint32_t i = 0; i < s.planned; i++)
-        if (s.world->silent && s.plan[i].what > MISHAP_STOP && s.plan[i].what < MISHAP_OF_WORLD)
-            s.plan[i].what = MISHAP_OF_WORLD + (uint32_t)(s.plan[i].chance % s.world->own);
-        else if (s.plan[i].what == MISHAP_CUT && !s.world->cuts)
-            s.plan[i].what = MISHAP_STOP;
+        s.plan[i] = draw_mishap(rng);
+}
+
+/* `must`: another one if there is nobody for this. */
+static bool befall(mishap *m, bool must) {
+    larder_rng rng;
+    larder_rng_seed(&rng, m->chance, 4);
+    bool happened = happen(m);
+    while (must && !happened) {
+        *m = draw_mishap(&rng);
+        happened = happen(m);
+    }
+    return happened;
 }
 
 /* ---- playing --------------------------------------------------------------------------------- */
@@ -208,8 +246,8 @@ static uint64_t trouble(uint32_t without) {
                 left &= ~(1u << i);
                 if (without >> i & 1)
                     continue;
-                happen(&s.plan[i]);
-                happened++;
+                uint64_t most = happened + (uint64_t)__builtin_popcount(left);
+                happened += befall(&s.plan[i], !without && most < LEAST_MISHAPS);
             }
     return happened;
 }
@@ -242,12 +280,13 @@ static void check_left(uint32_t number, const char *who) {
     actor_heap_tell(p->heap);
     if (actor_heap_used(p->heap))
         actors_complain("%s leaves %zu blocks of memory behind", who, actor_heap_used(p->heap));
-    else if (wires_open_of(p))
-        actors_complain("%s leaves %u descriptors or mappings behind", who, wires_open_of(p));
+    else if (descriptors_open_of(p) || passed_mapped_of(p))
+        actors_complain("%s leaves %u descriptors or mappings behind", who,
+                        descriptors_open_of(p) + passed_mapped_of(p));
     else if (wrapped_open_of(p))
         actors_complain("%s leaves %u answers of Redis behind", who, wrapped_open_of(p));
-    else if (platter_open_of(p))
-        actors_complain("%s leaves %u files or mappings behind", who, platter_open_of(p));
+    else if (open_files_of(p))
+        actors_complain("%s leaves %u files or mappings behind", who, open_files_of(p));
 }
 
 static void end_all(void) {
@@ -266,6 +305,11 @@ static void sum_up(schedule_result *out) {
     out->players = played.players;
     out->planned = s.planned;
     out->compared = twins_compared();
+    out->laid = trays.laid;
+    out->unwanted = trays.unwanted;
+    out->pieces = trays.pieces;
+    out->shown = trays.shown;
+    out->shared = trays.shared;
     for (uint32_t i = 0; i < played.players; i++) {
         const player *p = &s.players[i];
         out->served += p->served;
@@ -278,6 +322,7 @@ static void sum_up(schedule_result *out) {
         out->epochs += p->epochs_whole;
         out->below += p->below;
         out->compared += p->compared;
+        out->alike += p->alike;
     }
     if (actors_complaint())
         snprintf(out->complaint, sizeof out->complaint, "%s", actors_complaint());
@@ -290,10 +335,13 @@ static void *fate(void *arg) {
 
 bool schedule_run(const schedule_conf *c, schedule_result *out) {
     *out = (schedule_result){0};
+    schedule_watched(c);
     set_up(c);
     actors_begin(c->seed);
+    passed_begin();
     wires_begin();
     twins_begin();
+    trays = (trays_figures){0};
     actors_start(WORLD_FATE, "fate", fate, NULL);
     s.world->begin();
     for (uint32_t i = 0; i < played.players; i++) {
@@ -308,7 +356,8 @@ bool schedule_run(const schedule_conf *c, schedule_result *out) {
     sum_up(out);
     actors_end();
     s.world->end();
-    wires_end();
+    descriptors_end();
+    schedule_watched(NULL);
     return !out->complaint[0];
 }
 

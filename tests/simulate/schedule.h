@@ -29,7 +29,9 @@ typedef struct schedule_conf {
 typedef struct schedule_result {
     uint64_t steps, mishaps, served, hits, made, waited, taken_over, alone, stuck, epochs, compared,
         below;
-    double seconds; /* that passed in that world */
+    uint64_t alike; /* requests whose answer was that of a cache in the process */
+    uint64_t laid, unwanted, pieces, shown, shared; /* by jobs of other users: trays_figures */
+    double seconds;                                 /* that passed in that world */
     uint32_t players, planned;
     char complaint[600]; /* "": all is well */
 } schedule_result;
@@ -38,6 +40,10 @@ typedef struct schedule_result {
 bool schedule_run(const schedule_conf *, schedule_result *);
 /* Leaves out mishaps and jobs as long as something still goes wrong. */
 void schedule_shrink(schedule_conf *, schedule_result *);
-void schedule_tell(const schedule_conf *); /* to stderr, as it happens */
+/* watch.c: from now on a schedule in which larder dies, or that takes so many seconds of CPU time,
+ * ends this process with the line that repeats it. */
+void schedule_watch(const char *program, double seconds);
+void schedule_watched(const schedule_conf *); /* this one begins; NULL: it is over */
+void schedule_tell(const schedule_conf *);    /* to stderr, as it happens */
 
 #endif

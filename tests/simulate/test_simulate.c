@@ -7,27 +7,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-static void play_all(schedule_kind kind, uint64_t seeds) {
-    schedule_result r;
-    uint64_t steps = 0;
+static schedule_result play_all(schedule_kind kind, uint64_t seeds) {
+    schedule_result r, all = {0};
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         schedule_conf c = {.kind = kind, .seed = seed};
         if (!schedule_run(&c, &r))
             fail_msg("make simulate WORLD=%s SEEDS=%llu-%llu: %s", schedule_names[kind],
                      (unsigned long long)seed, (unsigned long long)seed, r.complaint);
         assert_true(r.players >= 3 && r.steps >= 200 && r.mishaps >= 5 && r.epochs >= r.players);
-        steps += r.steps;
+        all.steps += r.steps;
+        all.laid += r.laid;
+        all.unwanted += r.unwanted;
+        all.pieces += r.pieces;
+        all.shown += r.shown;
+        all.shared += r.shared;
     }
     print_message("%s: %llu schedules, %llu steps\n", schedule_names[kind],
-                  (unsigned long long)seeds, (unsigned long long)steps);
+                  (unsigned long long)seeds, (unsigned long long)all.steps);
+    return all;
 }
 
 static uint64_t times(uint64_t n) { return getenv("LARDER_LONG") ? 20 * n : n; }
 
+/* Jobs of other users do all that they can do. */
 static void test_daemon(void **st) {
     (void)st;
-    play_all(SCHEDULE_DAEMON, times(300));
+    schedule_result all = play_all(SCHEDULE_DAEMON, times(300));
+    assert_true(all.laid && all.unwanted && all.pieces && all.shown && all.shared);
 }
 
 static void test_group(void **st) {
@@ -76,12 +85,14 @@ static void test_twin(void **st) {
     (void)st;
     schedule_conf c = {.players = 1, .without = UINT32_MAX};
     schedule_result r;
-    for (uint64_t i = 0; i < times(100); i++) {
-        c.kind = i % 2 ? SCHEDULE_GROUP : SCHEDULE_FAR;
-        c.seed = i / 2 + 1;
+    static const schedule_kind kinds[] = {SCHEDULE_GROUP, SCHEDULE_FAR, SCHEDULE_DAEMON};
+    for (uint64_t i = 0; i < times(150); i++) {
+        c.kind = kinds[i % 3];
+        c.seed = i / 3 + 1;
         if (!schedule_run(&c, &r))
             fail_msg("%s %llu: %s", schedule_names[c.kind], (unsigned long long)c.seed,
                      r.complaint);
+        assert_true(played.exchanges || r.alike >= 2 * played.keys); /* two epochs at least */
     }
 }
 
@@ -119,6 +130,37 @@ static void find(schedule_kind kind, const char *name, const char *complaint) {
     assert_true(schedule_run(&c, &r)); /* nothing else is wrong with it */
 }
 
+/* One that never comes back says which it is. */
+static void test_endless(void **st) {
+    (void)st;
+    char said[400] = "", again[100];
+    int ends[2];
+    size_t n = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        schedule_conf c = {.kind = SCHEDULE_DAEMON};
+        schedule_result r;
+        dup2(ends[1], STDOUT_FILENO);
+        schedule_watch("tool_simulate", 0.05);
+        broken = "endless";
+        while (++c.seed < 100)
+            schedule_run(&c, &r);
+        _exit(0);
+    }
+    close(ends[1]);
+    for (ssize_t k; n + 1 < sizeof said && (k = read(ends[0], said + n, sizeof said - 1 - n)) > 0;)
+        n += (size_t)k;
+    close(ends[0]);
+    waitpid(child, NULL, 0);
+    unsigned long long seed = 0;
+    assert_non_null(strstr(said, "no end after"));
+    assert_int_equal(sscanf(said, "FAILED daemon %llu:", &seed), 1);
+    snprintf(again, sizeof again, "again: tool_simulate daemon %llu-%llu", seed, seed);
+    assert_non_null(strstr(said, again));
+}
+
 static void test_without_checksum(void **st) {
     (void)st;
     find(SCHEDULE_GROUP, "checksum", "a wrong byte");
@@ -129,9 +171,30 @@ static void test_without_pins(void **st) {
     find(SCHEDULE_DAEMON, "pins", "a wrong byte");
 }
 
+/* What it has promised to make then is so for ever. */
 static void test_without_releases(void **st) {
     (void)st;
-    find(SCHEDULE_DAEMON, "leases", "");
+    find(SCHEDULE_DAEMON, "leases", "are still promised when all have gone");
+}
+
+static void test_told_before_copied(void **st) {
+    (void)st;
+    find(SCHEDULE_DAEMON, "tray", "a wrong byte");
+}
+
+static void test_unwanted_not_counted(void **st) {
+    (void)st;
+    find(SCHEDULE_DAEMON, "unwanted", "a wrong byte");
+}
+
+static void test_strangers_may_write(void **st) {
+    (void)st;
+    find(SCHEDULE_DAEMON, "views", "can write in memory that is not its own");
+}
+
+static void test_strangers_show_nothing(void **st) {
+    (void)st;
+    find(SCHEDULE_DAEMON, "proof", "their data differ");
 }
 
 static void test_without_last_record(void **st) {
@@ -175,9 +238,14 @@ int main(void) {
         cmocka_unit_test(test_twin),
         cmocka_unit_test(test_found),
         cmocka_unit_test(test_same_again),
+        cmocka_unit_test(test_endless),
         cmocka_unit_test(test_without_checksum),
         cmocka_unit_test(test_without_pins),
         cmocka_unit_test(test_without_releases),
+        cmocka_unit_test(test_told_before_copied),
+        cmocka_unit_test(test_unwanted_not_counted),
+        cmocka_unit_test(test_strangers_may_write),
+        cmocka_unit_test(test_strangers_show_nothing),
         cmocka_unit_test(test_without_last_record),
         cmocka_unit_test(test_disk_without_checksum),
         cmocka_unit_test(test_disk_without_names),
@@ -185,5 +253,6 @@ int main(void) {
         cmocka_unit_test(test_disk_without_budget),
         cmocka_unit_test(test_disk_without_giving_back),
     };
+    schedule_watch("build/test/tool_simulate", 60);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,12 +7,12 @@
 #include "schedule.h"
 #include "worlds.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
+
+enum { SECONDS_MOST = 60 }; /* of CPU time, of a schedule: most take a few milliseconds */
 
 typedef struct sums {
     uint64_t schedules, failed;
@@ -40,6 +40,11 @@ static void add(sums *s, const schedule_result *r) {
     s->of.epochs += r->epochs;
     s->of.compared += r->compared;
     s->of.below += r->below;
+    s->of.laid += r->laid;
+    s->of.unwanted += r->unwanted;
+    s->of.pieces += r->pieces;
+    s->of.shown += r->shown;
+    s->of.shared += r->shared;
     s->of.seconds += r->seconds;
 }
 
@@ -56,33 +61,14 @@ static void complain(schedule_conf c, schedule_result r) {
     fflush(stdout);
 }
 
-/* Which seed it was, when larder itself dies in it. The stacks of the made world are small. */
-static schedule_conf playing;
-static void died(int signal) {
-    char line[400];
-    int n = snprintf(line, sizeof line, "FAILED %s %llu: signal %d\n  again: %s %s %llu-%llu\n",
-                     schedule_names[playing.kind], (unsigned long long)playing.seed, signal,
-                     program, schedule_names[playing.kind], (unsigned long long)playing.seed,
-                     (unsigned long long)playing.seed);
-    ssize_t written = write(1, line, (size_t)n);
-    _exit(written > 0 ? 3 : 4);
-}
-
-static void watch_for_death(void) {
-    static char stack[64 << 10];
-    struct sigaction how = {.sa_handler = died, .sa_flags = SA_ONSTACK};
-    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
-    sigaction(SIGSEGV, &how, NULL);
-    sigaction(SIGBUS, &how, NULL);
-    sigaction(SIGABRT, &how, NULL);
-}
-
 static void show(const char *name, const sums *s) {
     printf(
         "%s: %llu schedules, %llu failed, %.0f a CPU second; %llu steps, %llu mishaps, %.1f days; "
         "%llu epochs, %llu samples, %llu from the cache, %llu from below, %llu read, %llu waited "
         "for, "
-        "%llu taken over, %llu without the cache, %llu stuck; %llu decisions compared\n",
+        "%llu taken over, %llu without the cache, %llu stuck; %llu decisions compared; of other "
+        "users %llu laid, %llu too late, %llu in pieces, "
+        "%llu shown, %llu schedules shared\n",
         name, (unsigned long long)s->schedules, (unsigned long long)s->failed,
         (double)s->schedules / s->seconds, (unsigned long long)s->of.steps,
         (unsigned long long)s->of.mishaps, s->of.seconds / 86400, (unsigned long long)s->of.epochs,
@@ -90,7 +76,9 @@ static void show(const char *name, const sums *s) {
         (unsigned long long)s->of.below, (unsigned long long)s->of.made,
         (unsigned long long)s->of.waited, (unsigned long long)s->of.taken_over,
         (unsigned long long)s->of.alone, (unsigned long long)s->of.stuck,
-        (unsigned long long)s->of.compared);
+        (unsigned long long)s->of.compared, (unsigned long long)s->of.laid,
+        (unsigned long long)s->of.unwanted, (unsigned long long)s->of.pieces,
+        (unsigned long long)s->of.shown, (unsigned long long)s->of.shared);
 }
 
 int main(int argc, char **argv) {
@@ -117,7 +105,7 @@ int main(int argc, char **argv) {
             for (int k = 0; k < SCHEDULE_KINDS; k++)
                 of[k] = strcmp(argv[i], "all") == 0 || strcmp(argv[i], schedule_names[k]) == 0;
     }
-    watch_for_death();
+    schedule_watch(program, SECONDS_MOST);
     for (int k = 0; k < SCHEDULE_KINDS; k++) {
         sums s = {0};
         double began = now();
@@ -125,7 +113,6 @@ int main(int argc, char **argv) {
         for (uint64_t seed = first; of[k] && seed <= last; seed++) {
             schedule_result r;
             conf.seed = seed;
-            playing = conf;
             if (tell)
                 schedule_tell(&conf);
             if (!schedule_run(&conf, &r)) {

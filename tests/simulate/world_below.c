@@ -2,11 +2,17 @@
  * there before it asks storage. */
 #include "world_disk.h"
 
+/* The folder is the daemon's user's: others have none. */
+static int open_below(larder__disk **out, uint32_t number) {
+    *out = NULL;
+    return played.users[number] == PLAY_OWN_USER ? world_disk_open(out, number) : 0;
+}
+
 static void begin(void) {
     world_disk_begin();
     played.sets = 1; /* of jobs that share */
     world_daemon.begin();
-    played.open_below = world_disk_open;
+    played.open_below = open_below;
 }
 
 static void heal(void) {

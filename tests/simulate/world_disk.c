@@ -8,10 +8,11 @@
 #include "disk/disk_folder.h"
 #include "disk/disk_space.h"
 #include "disk/disk_store.h"
+#include "open_files.h"
 #include "platter.h"
 #include "plugins.h"
 #include "shared/value.h"
-#include "wires.h"
+#include "wrapped.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -562,7 +563,7 @@ static void begin(void) {
 }
 
 void world_disk_end(void) {
-    platter_end();
+    open_files_end();
     larder__disk_io_use(NULL);
 }
 

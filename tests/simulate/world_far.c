@@ -6,7 +6,6 @@
 #include "plugins.h"
 #include "redis/redis_store.h"
 #include "redis_model.h"
-#include "wires.h"
 #include "worlds.h"
 
 #include <stdio.h>
@@ -77,7 +76,7 @@ static void end(void) { world_group.end(); }
 
 /* As of the group, whose journal is not there. */
 static const char *const own_names[] = {"Redis is full",      "keys are evicted",
-                                        "a value is spoilt",  "(nothing)",
+                                        "a value is spoilt",  NULL,
                                         "Redis' clock jumps", "a replica takes over"};
 const world world_far = {.name = "far",
                          .cuts = true,

@@ -1,7 +1,6 @@
 /* Redis and jobs of one group: every job feeds a machine of its own from the journal there. */
 #include "redis/group.h"
 #include "redis_model.h"
-#include "wires.h"
 #include "worlds.h"
 
 #include <stdio.h>

@@ -306,7 +306,8 @@ static void *play_rank(void *arg) {
 static void begin(void) {
     memset(&job, 0, sizeof job);
     world_daemon.begin();
-    if (played.exchanges) { /* what it decides depends on who asks */
+    memset(played.users, 0, sizeof played.users); /* of one job are of one user */
+    if (played.exchanges) {                       /* what it decides depends on who asks */
         played.exchanges = false;
         memcpy(played.policy, "lru", 4);
     }

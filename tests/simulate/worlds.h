@@ -34,17 +34,15 @@ typedef struct mishap {
 
 typedef struct world {
     const char *name;
-    bool cuts; /* connections may end while both sides live: not those inside one machine */
-    /* A job alone has the hits of a cache in its process. Not in a daemon, where what has left may
-     * be taken as long as somebody reads it. */
-    bool twin;
+    bool cuts;     /* connections may end while both sides live: not those inside one machine */
+    bool twin;     /* a job alone has the hits of a cache in its process */
     bool silent;   /* there are no connections and no server: only its own mishaps, and jobs' */
     bool large;    /* some samples are */
     uint32_t slow; /* so many times more steps until all is healed; 0: as many as others */
     uint32_t own;  /* mishaps of its own */
-    const char *const *own_names;
-    void *(*play)(void *player); /* a job's */
-    void (*begin)(void);         /* starts its server */
+    const char *const *own_names; /* NULL among them: this one has no such */
+    void *(*play)(void *player);  /* a job's */
+    void (*begin)(void);          /* starts its server */
     void (*happen)(uint32_t own, const mishap *);
     void (*back)(const mishap *); /* the server starts again after a crash */
     void (*heal)(void);
@@ -63,6 +61,15 @@ void fate_start_all(void *); /* all jobs that do not run */
 void twins_begin(void);
 uint64_t twins_compared(void);
 void twins_pushed(uint64_t generation, uint64_t before, const void *record, size_t n);
+
+/* trays.c: what jobs of other users did in this schedule. */
+typedef struct trays_figures {
+    uint64_t laid, unwanted; /* entries handed over through a tray, and those that came too late */
+    uint64_t pieces;         /* entries that found no room there */
+    uint64_t shown;          /* samples read to show that it can */
+    uint64_t shared;         /* 1: jobs of two users shared a cache for a while */
+} trays_figures;
+extern trays_figures trays;
 
 /* Versions of larder that are broken on purpose; NULL: none. */
 extern const char *broken;

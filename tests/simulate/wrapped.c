@@ -1,12 +1,18 @@
 /* What larder's code asks of the system, answered by the made world. The linker brings every such
  * call of the program here (--wrap, wrapped.list); what is not asked by a process of that world
  * goes on to the system. */
+#include "wrapped.h"
 #include "actors.h"
 #include "base/limit.h"
+#include "descriptors.h"
+#include "open_files.h"
+#include "passed_memory.h"
 #include "platter.h"
+#include "player.h"
 #include "unix/message.h"
 #include "unix/resident_table.h"
 #include "unix/server_shown.h"
+#include "waits.h"
 #include "wires.h"
 
 #include <errno.h>
@@ -302,11 +308,18 @@ WRAP(int, setsockopt, int fd, int level, int what, const void *value, socklen_t 
     return 0;
 }
 
-/* Whose daemon it is: our own. */
+/* Users: that of the daemon is not root, whoever runs this. */
+static uid_t user_of(uint32_t process) { return ACTOR_USER + play_user(process); }
+
+WRAP(uid_t, geteuid, void) {
+    return inside() ? user_of(actors_current()->number) : __real_geteuid();
+}
+
+/* Whose process is at the other end. */
 WRAP(int, getsockopt, int fd, int level, int what, void *value, socklen_t *n) {
     if (!inside())
         return __real_getsockopt(fd, level, what, value, n);
-    *(struct ucred *)value = (struct ucred){.pid = 1, .uid = geteuid(), .gid = getegid()};
+    *(struct ucred *)value = (struct ucred){.pid = 1, .uid = user_of(wires_peer(fd))};
     return 0;
 }
 
@@ -318,13 +331,15 @@ WRAP(int, shutdown, int fd, int how) {
 }
 
 WRAP(int, close, int fd) {
-    return platter_is(fd) ? platter_close(fd) : wires_is(fd) ? wires_close(fd) : __real_close(fd);
+    return open_file_is(fd)    ? open_file_close(fd)
+           : descriptor_is(fd) ? descriptor_close(fd)
+                               : __real_close(fd);
 }
 
 WRAP(int, poll, struct pollfd *at, nfds_t n, int milliseconds) {
     if (!inside())
         return __real_poll(at, n, milliseconds);
-    return wires_poll(at, n, actors_now() + milliseconds * 1e-3);
+    return waits_poll(at, n, actors_now() + milliseconds * 1e-3);
 }
 
 WRAP(ssize_t, sendmsg, int fd, const struct msghdr *m, int flags) {
@@ -336,35 +351,35 @@ WRAP(ssize_t, recvmsg, int fd, struct msghdr *m, int flags) {
 }
 
 WRAP(int, epoll_create1, int flags) {
-    return inside() ? wires_epoll() : __real_epoll_create1(flags);
+    return inside() ? waits_epoll() : __real_epoll_create1(flags);
 }
 
 WRAP(int, epoll_ctl, int epoll, int what, int fd, struct epoll_event *about) {
-    return inside() ? wires_epoll_ctl(epoll, what, fd, about)
+    return inside() ? waits_epoll_ctl(epoll, what, fd, about)
                     : __real_epoll_ctl(epoll, what, fd, about);
 }
 
 WRAP(int, epoll_wait, int epoll, struct epoll_event *out, int most, int milliseconds) {
-    return inside() ? wires_epoll_wait(epoll, out, most, milliseconds)
+    return inside() ? waits_epoll_wait(epoll, out, most, milliseconds)
                     : __real_epoll_wait(epoll, out, most, milliseconds);
 }
 
 WRAP(int, eventfd, unsigned first, int flags) {
-    return inside() ? wires_event() : __real_eventfd(first, flags);
+    return inside() ? waits_event() : __real_eventfd(first, flags);
 }
 
 /* Of events alone. */
 WRAP(ssize_t, write, int fd, const void *bytes, size_t n) {
-    if (!wires_is(fd))
+    if (!descriptor_is(fd))
         return __real_write(fd, bytes, n);
-    wires_ring(fd);
+    waits_ring(fd);
     return (ssize_t)n;
 }
 
 WRAP(ssize_t, read, int fd, void *to, size_t n) {
-    if (!wires_is(fd))
+    if (!descriptor_is(fd))
         return __real_read(fd, to, n);
-    if (wires_rung(fd))
+    if (waits_rung(fd))
         return (ssize_t)n;
     errno = EAGAIN;
     return -1;
@@ -373,27 +388,29 @@ WRAP(ssize_t, read, int fd, void *to, size_t n) {
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 WRAP(int, memfd_create, const char *name, unsigned flags) {
-    return inside() ? wires_memory() : __real_memfd_create(name, flags);
+    return inside() ? passed_create() : __real_memfd_create(name, flags);
 }
 
 #define WRAP_SIZE(name)                                                                            \
     WRAP(int, name, int fd, off_t size) {                                                          \
-        return inside() ? wires_memory_size(fd, (size_t)size) : __real_##name(fd, size);           \
+        return inside() ? passed_resize(fd, (size_t)size) : __real_##name(fd, size);               \
     }
 WRAP_SIZE(ftruncate)
 WRAP_SIZE(ftruncate64)
 
 #define WRAP_FALLOCATE(name)                                                                       \
     WRAP(int, name, int fd, int mode, off_t from, off_t size) {                                    \
-        return inside() ? 0 : __real_##name(fd, mode, from, size);                                 \
+        if (!inside())                                                                             \
+            return __real_##name(fd, mode, from, size);                                            \
+        return mode & FALLOC_FL_PUNCH_HOLE ? passed_empty(fd) : 0;                                 \
     }
 WRAP_FALLOCATE(fallocate)
 WRAP_FALLOCATE(fallocate64)
 
 /* Of the disk: locks, and another of the same. Of memory: seals, which are all there. */
 static int about_file(int fd, int what, const void *arg) {
-    if (platter_is(fd))
-        return what == F_DUPFD_CLOEXEC ? platter_again(fd) : platter_lock(fd, arg);
+    if (open_file_is(fd))
+        return what == F_DUPFD_CLOEXEC ? open_file_again(fd) : platter_lock(fd, arg);
     return what == F_GET_SEALS ? F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE
                                : 0;
 }
@@ -411,9 +428,9 @@ WRAP_FCNTL(fcntl64)
 
 #define WRAP_MMAP(name)                                                                            \
     WRAP(void *, name, void *at, size_t n, int prot, int flags, int fd, off_t from) {              \
-        if (!inside() || (!wires_is(fd) && !platter_is(fd)))                                       \
+        if (!inside() || (!descriptor_is(fd) && !open_file_is(fd)))                                \
             return __real_##name(at, n, prot, flags, fd, from);                                    \
-        void *got = platter_is(fd) ? platter_map(fd, n) : wires_map(fd, n);                        \
+        void *got = open_file_is(fd) ? platter_map(fd, n) : passed_map(fd, n, prot & PROT_WRITE);  \
         return got ? got : MAP_FAILED;                                                             \
     }
 WRAP_MMAP(mmap)
@@ -422,7 +439,7 @@ WRAP_MMAP(mmap64)
 WRAP(int, munmap, void *at, size_t n) {
     if (!inside())
         return __real_munmap(at, n);
-    return platter_unmap(at) ? 0 : wires_unmap(at, n);
+    return platter_unmap(at) ? 0 : passed_unmap(at);
 }
 
 WRAP(int, madvise, void *at, size_t n, int advice) {
@@ -433,10 +450,10 @@ WRAP(int, madvise, void *at, size_t n, int advice) {
     WRAP(int, name, int fd, struct stat *out) {                                                    \
         if (!inside())                                                                             \
             return __real_##name(fd, out);                                                         \
-        if (platter_is(fd))                                                                        \
+        if (open_file_is(fd))                                                                      \
             return platter_stat(fd, out);                                                          \
         *out = (struct stat){.st_mode = S_IFREG | 0600, .st_uid = geteuid()};                      \
-        out->st_size = (off_t)wires_memory_bytes(fd);                                              \
+        out->st_size = (off_t)passed_bytes(fd);                                                    \
         return 0;                                                                                  \
     }
 WRAP_FSTAT(fstat)
@@ -457,11 +474,11 @@ WRAP_FSTATFS(fstatfs64)
 WRAP(int, larder__resident_table_show, larder__resident_table *t, int fd) {
     if (!inside())
         return __real_larder__resident_table_show(t, fd);
-    void *at = wires_map(fd < 0 ? t->nothing : fd, t->bytes);
+    void *at = passed_map(fd < 0 ? t->nothing : fd, t->bytes, false);
     if (!at)
         return LARDER_E_NOMEM;
     if (t->table)
-        wires_unmap(t->table, t->bytes);
+        passed_unmap(t->table);
     t->table = at;
     return 0;
 }
@@ -470,8 +487,8 @@ WRAP(int, larder__resident_table_open, larder__resident_table *t, uint64_t keys)
     if (!inside())
         return __real_larder__resident_table_open(t, keys);
     *t = (larder__resident_table){.bytes = sizeof *t->table + keys * sizeof(larder_slot)};
-    t->nothing = wires_memory();
-    if (wires_memory_size(t->nothing, t->bytes) < 0)
+    t->nothing = passed_create();
+    if (passed_resize(t->nothing, t->bytes) < 0)
         return LARDER_E_NOMEM;
     if (__wrap_larder__resident_table_show(t, -1) < 0)
         return LARDER_E_NOMEM;
@@ -482,12 +499,13 @@ WRAP(int, larder__resident_table_open, larder__resident_table *t, uint64_t keys)
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* The folder of the made disk, the daemon's lock, or what a descriptor stands for, once more. */
-static int open_inside(const char *path) {
+static int open_inside(const char *path, int flags) {
     static const char again[] = "/proc/self/fd/";
     if (platter_is_below(path))
         return platter_open(NULL, O_RDONLY);
-    return strncmp(path, again, sizeof again - 1) == 0 ? wires_again(atoi(path + sizeof again - 1))
-                                                       : wires_lock_file();
+    if (strncmp(path, again, sizeof again - 1) == 0)
+        return descriptor_again(atoi(path + sizeof again - 1), (flags & O_ACCMODE) == O_RDONLY);
+    return wires_lock_file();
 }
 
 #define WRAP_OPEN(name)                                                                            \
@@ -496,7 +514,7 @@ static int open_inside(const char *path) {
         va_start(args, flags);                                                                     \
         unsigned mode = flags & O_CREAT ? va_arg(args, unsigned) : 0;                              \
         va_end(args);                                                                              \
-        return inside() ? open_inside(path) : __real_##name(path, flags, mode);                    \
+        return inside() ? open_inside(path, flags) : __real_##name(path, flags, mode);             \
     }
 WRAP_OPEN(open)
 WRAP_OPEN(open64)
@@ -551,7 +569,7 @@ WRAP(void, redisFree, redisContext *c) {
         __real_redisFree(c);
         return;
     }
-    wires_close(c->fd);
+    descriptor_close(c->fd);
     __wrap_free(c);
 }
 

@@ -1,5 +1,6 @@
 /* What larder's code asks of the system about files by their names, answered by the made disk; as
  * wrapped.c. */
+#include "open_files.h"
 #include "platter.h"
 #include "worlds.h"
 
@@ -22,7 +23,7 @@ static bool inside(void) { return actors_current() != NULL; }
         va_start(args, flags);                                                                     \
         unsigned mode = flags & O_CREAT ? va_arg(args, unsigned) : 0;                              \
         va_end(args);                                                                              \
-        if (!platter_is(dir))                                                                      \
+        if (!open_file_is(dir))                                                                    \
             return __real_##name(dir, path, flags, mode);                                          \
         return platter_open(strcmp(path, ".") == 0 ? NULL : path, flags);                          \
     }
@@ -35,33 +36,35 @@ WRAP(int, mkdir, const char *path, mode_t mode) {
 
 #define WRAP_FSTATAT(name)                                                                         \
     WRAP(int, name, int dir, const char *path, struct stat *out, int flags) {                      \
-        return platter_is(dir) ? platter_stat_name(path, out)                                      \
-                               : __real_##name(dir, path, out, flags);                             \
+        return open_file_is(dir) ? platter_stat_name(path, out)                                    \
+                                 : __real_##name(dir, path, out, flags);                           \
     }
 WRAP_FSTATAT(fstatat)
 WRAP_FSTATAT(fstatat64)
 
 WRAP(int, faccessat, int dir, const char *path, int how, int flags) {
     struct stat st;
-    return platter_is(dir) ? platter_stat_name(path, &st) : __real_faccessat(dir, path, how, flags);
+    return open_file_is(dir) ? platter_stat_name(path, &st)
+                             : __real_faccessat(dir, path, how, flags);
 }
 
 WRAP(int, linkat, int dir, const char *from, int to_dir, const char *to, int flags) {
-    return platter_is(dir) ? platter_link(from, to, false)
-                           : __real_linkat(dir, from, to_dir, to, flags);
+    return open_file_is(dir) ? platter_link(from, to, false)
+                             : __real_linkat(dir, from, to_dir, to, flags);
 }
 
 WRAP(int, renameat, int dir, const char *from, int to_dir, const char *to) {
-    return platter_is(dir) ? platter_link(from, to, true) : __real_renameat(dir, from, to_dir, to);
+    return open_file_is(dir) ? platter_link(from, to, true)
+                             : __real_renameat(dir, from, to_dir, to);
 }
 
 WRAP(int, unlinkat, int dir, const char *path, int flags) {
-    return platter_is(dir) ? platter_unlink(path) : __real_unlinkat(dir, path, flags);
+    return open_file_is(dir) ? platter_unlink(path) : __real_unlinkat(dir, path, flags);
 }
 
 #define WRAP_PREAD(name)                                                                           \
     WRAP(ssize_t, name, int fd, void *to, size_t n, off_t at) {                                    \
-        return platter_is(fd) ? platter_read(fd, to, n, at) : __real_##name(fd, to, n, at);        \
+        return open_file_is(fd) ? platter_read(fd, to, n, at) : __real_##name(fd, to, n, at);      \
     }
 WRAP_PREAD(pread)
 WRAP_PREAD(pread64)
@@ -76,7 +79,7 @@ typedef struct listing { /* in the place of the system's own */
 } listing;
 
 WRAP(DIR *, fdopendir, int fd) {
-    if (!platter_is(fd))
+    if (!open_file_is(fd))
         return __real_fdopendir(fd);
     listing *l = calloc(1, sizeof *l);
     l->fd = fd;
@@ -107,7 +110,7 @@ WRAP(struct dirent *, readdir64, DIR *d) { return inside() ? next_of(d) : __real
 WRAP(int, closedir, DIR *d) {
     if (!inside())
         return __real_closedir(d);
-    int rc = platter_close(((listing *)(void *)d)->fd);
+    int rc = open_file_close(((listing *)(void *)d)->fd);
     free(d);
     return rc;
 }

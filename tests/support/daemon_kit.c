@@ -7,6 +7,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+char kit_door_folder[256], kit_door[300];
+
+int kit_door_make(void **state) {
+    (void)state;
+    check_folder(kit_door_folder);
+    snprintf(kit_door, sizeof kit_door, "%s/s", kit_door_folder);
+    return 0;
+}
+
+int kit_door_remove(void **state) {
+    (void)state;
+    check_folder_remove(kit_door_folder);
+    return 0;
+}
+
 pid_t kit_daemon_start(const larder__server_conf *conf, void (*first)(void *), void *arg) {
     int ready[2];
     char byte;

@@ -8,6 +8,11 @@
 
 #include <sys/types.h>
 
+/* Where a test's daemon listens, in a folder of its own. As cmocka's set-up and tear-down. */
+extern char kit_door_folder[256], kit_door[300];
+int kit_door_make(void **state);
+int kit_door_remove(void **state);
+
 /* Serves when this returns. It dies with the test. `first` (or NULL) is called there before it
  * opens. */
 pid_t kit_daemon_start(const larder__server_conf *, void (*first)(void *), void *arg);

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N = KIT_GROUP_N, BATCH = KIT_GROUP_BATCH, MOST_JOBS = KIT_MOST_JOBS, DIM = 16 };
+enum { N = KIT_GROUP_N, BATCH = 16, MOST_JOBS = KIT_MOST_JOBS, DIM = 16 };
 
 /* The pixels of a sample are those that a loader without any cache serves: no chance in them. */
 static void check_pixels(const larder_batch *b, const unsigned char *right) {

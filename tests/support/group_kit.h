@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #define KIT_GROUP_SOURCE "mem:?n=1200&h=8&w=8&c=3"
-enum { KIT_GROUP_N = 1200, KIT_GROUP_BATCH = 16, KIT_MOST_JOBS = 8 };
+enum { KIT_GROUP_N = 1200, KIT_MOST_JOBS = 8 };
 
 typedef struct kit_progress { /* of one job, seen by the parent */
     _Atomic uint64_t batches, reads, served, waited, stuck, unshared, joined, resident, renewed,

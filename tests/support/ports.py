@@ -1,5 +1,6 @@
 """Ports for servers that tests start. The kernel takes the ports of outgoing connections from 32768 up:
-one of those that is free now may be somebody's a moment later, so these lie below."""
+one of those that is free now may be somebody's a moment later, so these lie below. And a test that runs beside this one
+may look for one at the same moment: each has a name (redis_kit.c gives the same) that only one process can hold."""
 
 import random
 import shutil
@@ -9,15 +10,22 @@ import time
 import unittest
 
 
+held = []  # names of ports, as long as this process lives
+
+
 def free_port():
     while True:
         port = random.randrange(12000, 32000)
+        name = socket.socket(socket.AF_UNIX)
         with socket.socket() as s:
             try:
+                name.bind(f"\0larder-test-port-{port}")
                 s.bind(("127.0.0.1", port))
-                return port
             except OSError:
+                name.close()
                 continue
+        held.append(name)
+        return port
 
 
 def redis_server(folder):

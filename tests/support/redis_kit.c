@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,6 +51,19 @@ static bool port_is_free(uint16_t port) {
     return there;
 }
 
+/* A test that runs beside this one may look for a port at the same moment: each has a name
+ * (ports.py gives the same) that only one process can hold, until it ends. */
+static bool hold_port(uint16_t port) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "larder-test-port-%u", port);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool ours = fd >= 0 && bind(fd, (struct sockaddr *)&a, size) == 0;
+    if (!ours)
+        close(fd);
+    return ours;
+}
+
 /* A port that nobody uses just now, and the one 10000 above, a cluster's second one. Both lie below
  * 32768, from where on the kernel takes those of outgoing connections: one that is free there may
  * be somebody's a moment later. */
@@ -58,7 +72,8 @@ uint16_t kit_free_port(void) {
     for (;;) {
         uint64_t chance = larder__mix64((uint64_t)getpid() ^ ++tried << 32 ^ (uint64_t)time(NULL));
         uint16_t port = (uint16_t)(12000 + chance % 10000);
-        if (port_is_free(port) && port_is_free((uint16_t)(port + 10000)))
+        uint16_t second = (uint16_t)(port + 10000);
+        if (port_is_free(port) && port_is_free(second) && hold_port(port) && hold_port(second))
             return port;
     }
 }

@@ -14,7 +14,7 @@
 #define kit_redis_or_skip()                                                                        \
     do {                                                                                           \
         if (!kit_redis_there())                                                                    \
-            skip();                                                                                \
+            skip_since("no redis-server, or a build without hiredis");                             \
     } while (0)
 bool kit_redis_there(void);
 

@@ -31,7 +31,7 @@ typedef struct larder__draw_conf {
     uint32_t size;        /* of each sample; 0: ask size_of */
     uint32_t (*size_of)(void *arg, uint64_t id);
     /* As larder__attach_conf.prove. */
-    int (*prove)(void *arg, uint64_t id, uint64_t nonce, uint64_t *out);
+    int (*prove)(void *arg, const uint64_t *ids, uint32_t n, uint64_t nonce, uint64_t *out);
     void *size_arg;
     /* What entries of other forms come to, as in larder__forms. */
     double decoded_ratio;

@@ -1,0 +1,513 @@
+/* The daemon's loop turn by turn, in this process: what is said when, and to whom, is decided here
+ * and not by who is faster. A client of another user is a pair of sockets made as that user. */
+#include "base/err.h"
+#include "base/mem.h"
+#include "stranger_kit.h"
+#include "unix/rank_message.h"
+#include "unix/server_inside.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { CACHE = 64 << 20, AT_ONCE = 4096 };
+
+static larder__server *server;
+
+static int begin(void **st) {
+    stranger_begin(st);
+    larder__server_conf conf = {
+        .socket = kit_door, .mode = 0666, .cache = CACHE, .clients = 300, .share_data = true};
+    check_ok(larder__server_open(&server, &conf));
+    return 0;
+}
+
+static int end(void **st) {
+    larder__server_close(&server);
+    return stranger_end(st);
+}
+
+static void come(stranger_line *t, uid_t user) {
+    int ends[2];
+    uid_t own = geteuid();
+    assert_int_equal(seteuid(user), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    assert_int_equal(seteuid(own), 0);
+    t->fd = ends[0];
+    larder__inbox_init(&t->in);
+    larder__server_adopt(server, ends[1]);
+}
+
+static void turn(void) { assert_int_equal(larder__server_turn(server, 0), 1); }
+
+/* Has the daemon nothing to do until somebody says something? */
+static bool rests(void) {
+    struct pollfd on = {.fd = server->epoll, .events = POLLIN};
+    return !server->more && poll(&on, 1, 0) == 0;
+}
+
+static void settle(void) {
+    for (int i = 0; !rests(); i++) {
+        assert_true(i < 100000);
+        turn();
+    }
+}
+
+/* The next message of those that have come; 0: there is none, -1: nor will there be. */
+static int next(stranger_line *t, larder_reader *body) {
+    uint16_t type;
+    int rc;
+    while ((rc = larder__inbox_next(&t->in, &type, body)) == 0)
+        if ((rc = larder__inbox_read(&t->in, t->fd)) <= 0)
+            return rc < 0 ? -1 : 0;
+    check_ok(rc < 0 ? rc : 0);
+    return type;
+}
+
+static void say(stranger_line *t, uint16_t type, const void *bytes, size_t n) {
+    check_ok(larder__frame_send(t->fd, type, bytes, n, NULL, 0));
+}
+
+static void ask_status(stranger_line *t) { say(t, LARDER__MSG_STATUS, NULL, 0); }
+
+/* HELLO, and what it was answered with. */
+static int greet(stranger_line *t, const larder__hello *about) {
+    larder__hello h = *about;
+    larder_writer w = {0};
+    larder_reader body;
+    int type;
+    h.magic = LARDER__WIRE_MAGIC;
+    h.version = LARDER__WIRE_VERSION;
+    h.at_once = AT_ONCE;
+    larder__hello_write(&h, &w);
+    say(t, LARDER__MSG_HELLO, w.bytes, w.size);
+    larder__writer_free(&w);
+    settle();
+    while ((type = next(t, &body)) == LARDER__MSG_COMING) {
+    }
+    return type;
+}
+
+/* ---- who talks too much ---------------------------------------------------------------------- */
+
+/* More at once than an inbox holds: it takes several turns, in each of which root is answered. All
+ * of it is heard. */
+static void a_flood(void **st) {
+    (void)st;
+    enum { FLOOD = 2 << 20, MORE_THAN_THE_KERNEL_HOLDS = 8 << 20 };
+    const int room = MORE_THAN_THE_KERNEL_HOLDS;
+    const larder__hello h = stranger_hello();
+    stranger_line root, floods;
+    larder_reader body;
+    larder_writer w = {0};
+    root_or_skip();
+    come(&root, 0);
+    come(&floods, STRANGER_NOBODY);
+    assert_int_equal(greet(&floods, &h), LARDER__MSG_WELCOME);
+    if (setsockopt(floods.fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) < 0)
+        skip_since("a socket's memory cannot be made larger");
+    while (w.size < FLOOD) {
+        size_t frame = larder__frame_begin(&w, LARDER__MSG_RETURNS);
+        larder__returns_write(&(larder__returns){.releases = 0}, &w);
+        larder__frame_end(&w, frame);
+    }
+    larder__frame_end(&w, larder__frame_begin(&w, LARDER__MSG_STATUS));
+    check_ok(w.code);
+    assert_int_equal(send(floods.fd, w.bytes, w.size, MSG_NOSIGNAL), w.size);
+    int turns = 0, type;
+    while ((type = next(&floods, &body)) == 0) {
+        ask_status(&root);
+        turn();
+        assert_int_equal(next(&root, &body), LARDER__MSG_STATUS_IS);
+        turns++;
+    }
+    assert_int_equal(type, LARDER__MSG_STATUS_IS);
+    assert_true(turns > 4);
+    assert_true(rests());
+    larder__writer_free(&w);
+    stranger_hang_up(&root);
+    stranger_hang_up(&floods);
+}
+
+/* Waits at the door, with a question. */
+static void knock(stranger_line *t, uid_t user) {
+    stranger_knock(t, user);
+    ask_status(t);
+}
+
+/* Many others have something to say: root, who comes last, does not wait for them. */
+static void a_crowd_that_talks(void **st) {
+    (void)st;
+    enum { CROWD = 140 };
+    stranger_line crowd[CROWD], root;
+    larder_reader body;
+    root_or_skip();
+    for (int i = 0; i < CROWD; i++) {
+        come(&crowd[i], STRANGER_NOBODY);
+        ask_status(&crowd[i]);
+    }
+    come(&root, 0);
+    ask_status(&root);
+    turn();
+    assert_int_equal(next(&root, &body), LARDER__MSG_STATUS_IS);
+    settle();
+    for (int i = 0; i < CROWD; i++) {
+        assert_int_equal(next(&crowd[i], &body), LARDER__MSG_STATUS_IS);
+        stranger_hang_up(&crowd[i]);
+    }
+    stranger_hang_up(&root);
+}
+
+/* Many others at the door: root behind them is let in with the first. */
+static void a_crowd_at_the_door(void **st) {
+    (void)st;
+    enum { CROWD = 40 };
+    stranger_line crowd[CROWD], root;
+    struct pollfd on = {.events = POLLIN};
+    root_or_skip();
+    for (int i = 0; i < CROWD; i++)
+        knock(&crowd[i], STRANGER_NOBODY);
+    knock(&root, 0);
+    turn(); /* all come in, */
+    turn(); /* and root is heard */
+    on.fd = root.fd;
+    assert_int_equal(poll(&on, 1, 0), 1);
+    for (int i = 0; i < CROWD; i++)
+        stranger_hang_up(&crowd[i]);
+    stranger_hang_up(&root);
+    settle();
+    assert_int_equal(larder__server_clients(server), 0);
+}
+
+/* ---- who does not read ----------------------------------------------------------------------- */
+
+/* Asks until an answer has to wait for it. */
+static const larder__server_client *ask_in_vain(stranger_line *t) {
+    const larder__server_client *c = server->clients; /* came last */
+    while (c->out.size == 0) {
+        ask_status(t);
+        turn();
+    }
+    settle();
+    return c;
+}
+
+/* Refused, and the answer waits for it: whatever it says then keeps nobody awake, and it is let go
+ * when it hangs up. */
+static void refused_and_talking(void **st) {
+    (void)st;
+    for (int how = 0; how < 3; how++) {
+        stranger_line t;
+        come(&t, geteuid());
+        const larder__server_client *c = ask_in_vain(&t);
+        say(&t, LARDER__MSG_HELLO, "?", 1);
+        turn();
+        assert_true(c->leaving && c->out.size > 0);
+        ask_status(&t);
+        turn();
+        assert_true(rests());
+        if (how == 0)
+            stranger_hang_up(&t);
+        else if (how == 1)
+            shutdown(t.fd, SHUT_RDWR); /* with all of it unread */
+        else {
+            larder_reader body;
+            int type;
+            while ((type = next(&t, &body)) == LARDER__MSG_STATUS_IS || type == 0)
+                turn();
+            assert_int_equal(type, LARDER__MSG_REFUSED);
+        }
+        settle();
+        assert_int_equal(larder__server_clients(server), 0);
+        if (how > 0)
+            stranger_hang_up(&t);
+    }
+}
+
+/* Of every key in turn; its answer comes as TICKETS. */
+static void claim(stranger_line *t, uint32_t first, uint32_t keys, uint32_t size) {
+    static larder__row rows[AT_ONCE];
+    larder_writer w = {0};
+    for (uint32_t i = 0; i < AT_ONCE; i++)
+        rows[i] = (larder__row){.key = (first + i) % keys, .size = size};
+    larder__op_write(&(larder__op){.type = LARDER__OP_CLAIM, .n = AT_ONCE, .rows = rows}, &w);
+    say(t, LARDER__MSG_OP + LARDER__OP_CLAIM, w.bytes, w.size);
+    larder__writer_free(&w);
+}
+
+/* Asks for batches and reads none, until half an answer is on its way. */
+static const larder__server_client *claim_in_vain(stranger_line *t) {
+    const larder__server_client *c = server->clients; /* came last */
+    const size_t answer =
+        sizeof(larder__frame_head) + LARDER__TICKETS_HEAD + AT_ONCE * sizeof(larder__reply);
+    const larder__hello h = stranger_hello();
+    assert_int_equal(greet(t, &h), LARDER__MSG_WELCOME);
+    while (c->out.size == 0) {
+        claim(t, 0, STRANGER_KEYS, 100);
+        turn();
+    }
+    assert_true(c->out.size < answer);
+    return c;
+}
+
+/* It hears nothing that begins in the middle of it. */
+static void hears_half(stranger_line *t) {
+    larder_reader body;
+    int type;
+    while ((type = next(t, &body)) == LARDER__MSG_TICKETS) {
+    }
+    assert_int_equal(type, -1);
+    assert_true(t->in.have > t->in.used);
+    stranger_hang_up(t);
+    settle();
+    assert_int_equal(larder__server_clients(server), 0);
+}
+
+static void nonsense_with_half_an_answer(void **st) {
+    (void)st;
+    stranger_line t;
+    come(&t, geteuid());
+    const larder__server_client *c = claim_in_vain(&t);
+    say(&t, LARDER__MSG_OP - 1, NULL, 0);
+    settle();
+    assert_true(c->expelled);
+    hears_half(&t);
+}
+
+static void hoards_with_half_an_answer(void **st) {
+    (void)st;
+    stranger_line t;
+    root_or_skip();
+    come(&t, STRANGER_NOBODY);
+    const larder__server_client *c = claim_in_vain(&t);
+    for (int i = 0; !c->expelled; i++) {
+        assert_true(i < 1000);
+        claim(&t, 0, STRANGER_KEYS, 100);
+        settle();
+    }
+    hears_half(&t);
+}
+
+/* No memory for the other half, and it reads the first before it is thrown out. */
+static void no_memory_for_half(void **st) {
+    (void)st;
+    enum { LONG = 1 << 20 };
+    static char bytes[sizeof(larder__frame_head) + LONG];
+    stranger_line t;
+    come(&t, geteuid());
+    larder__purse *before = larder__mem_charge(&server->purse);
+    server->body.size = 0;
+    larder__write_space(&server->body, LONG);
+    larder__mem_fail_at(1, 1);
+    int rc = larder__server_reply(server, server->clients, LARDER__MSG_STATUS_IS);
+    larder__mem_fail_at(0, 0);
+    assert_int_equal(rc, LARDER_E_NOMEM);
+    ssize_t n = recv(t.fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    assert_true(n > 0 && n < (ssize_t)sizeof bytes);
+    larder__server_throw_out(server, server->clients, larder__fail(LARDER_E_FULL, "no memory"));
+    larder__mem_charge(before);
+    assert_int_equal(recv(t.fd, bytes, sizeof bytes, MSG_DONTWAIT), 0);
+    stranger_hang_up(&t);
+}
+
+/* What it comes in with is sent at once: not ahead of answers that wait, nor in the middle of one.
+ */
+static void hello_before_answers(void **st) {
+    (void)st;
+    enum { SOME = 4000 }; /* makes room in the socket, too little to be told that there is */
+    static unsigned char heard[1 << 20];
+    const larder__hello h = stranger_hello();
+    larder_writer w = {0};
+    stranger_line t;
+    come(&t, geteuid());
+    const larder__server_client *c = ask_in_vain(&t);
+    size_t have = (size_t)recv(t.fd, heard, SOME, MSG_DONTWAIT);
+    assert_int_equal(have, SOME);
+    assert_true(rests() && c->out.size > 0);
+    larder__hello full = h;
+    full.magic = LARDER__WIRE_MAGIC;
+    full.version = LARDER__WIRE_VERSION;
+    larder__hello_write(&full, &w);
+    say(&t, LARDER__MSG_HELLO, w.bytes, w.size);
+    settle();
+    for (ssize_t n; (n = recv(t.fd, heard + have, sizeof heard - have, MSG_DONTWAIT)) > 0;)
+        have += (size_t)n;
+    larder__frame_head head;
+    for (size_t at = 0; have - at > sizeof head; at += sizeof head + head.bytes) {
+        memcpy(&head, heard + at, sizeof head);
+        bool last = have - at == sizeof head + head.bytes;
+        assert_int_equal(head.type, last ? LARDER__MSG_REFUSED : LARDER__MSG_STATUS_IS);
+        assert_true(head.bytes < have - at);
+    }
+    assert_int_equal(larder__server_clients(server), 0);
+    larder__writer_free(&w);
+    stranger_hang_up(&t);
+}
+
+/* ---- who takes more than was reckoned -------------------------------------------------------- */
+
+/* What all of them together may come to: promises, and what the daemon has besides. */
+static void is_within_promises(void) {
+    enum { BESIDES = 12 << 20 };
+    assert_true(server->purse.used <= server->promised + BESIDES);
+}
+
+/* There is room for another data set, and it is asked for. */
+static void root_finds_room(void) {
+    larder__hello h = stranger_hello();
+    stranger_line root;
+    come(&root, 0);
+    h.identity = 99;
+    assert_int_equal(greet(&root, &h), LARDER__MSG_WELCOME);
+    is_within_promises();
+    stranger_hang_up(&root);
+    settle();
+}
+
+static void join_rank(stranger_line *t, uint32_t rank) {
+    larder__join j = {.magic = LARDER__WIRE_MAGIC,
+                      .version = LARDER__WIRE_VERSION,
+                      .rank = rank,
+                      .world = 2,
+                      .batch = 8,
+                      .turns = 2,
+                      .identity = 3,
+                      .keys = 100,
+                      .payload = 100000,
+                      .want = 1000,
+                      .job = "run",
+                      .name = "test"};
+    larder_writer w = {0};
+    larder_reader body;
+    come(t, STRANGER_NOBODY);
+    larder__join_write(&j, &w);
+    say(t, LARDER__MSG_JOIN, w.bytes, w.size);
+    larder__writer_free(&w);
+    settle();
+    assert_int_equal(next(t, &body), LARDER__MSG_JOINED);
+}
+
+/* A frame that is longer than the socket holds, as far as it is taken. */
+static void say_long(stranger_line *t, const larder_writer *w) {
+    for (size_t at = 0; at < w->size;) {
+        ssize_t n = send(t->fd, w->bytes + at, w->size - at, MSG_NOSIGNAL);
+        if (n < 0 && errno != EAGAIN)
+            return;
+        at += n > 0 ? (size_t)n : 0;
+        turn();
+    }
+    settle();
+}
+
+/* Ranks that say more than anybody forgets, and do not hear each other. */
+static void ranks_that_only_talk(void **st) {
+    (void)st;
+    stranger_line ranks[2];
+    larder_writer w = {0};
+    root_or_skip();
+    for (uint32_t r = 0; r < 2; r++)
+        join_rank(&ranks[r], r);
+    for (uint32_t r = 0; r < 2; r++) { /* each waits for what the other says, and does not read */
+        const uint32_t wish[] = {1, 't', 7, 0, 1 - r};
+        say(&ranks[r], LARDER__MSG_WISH, wish, sizeof wish);
+    }
+    settle();
+    size_t frame = larder__frame_begin(&w, LARDER__MSG_SAY);
+    larder_write_u32(&w, 't');
+    larder_write_u32(&w, 0); /* of so many pieces, which never end */
+    larder_write_u32(&w, 100);
+    larder_write_u64(&w, 7);
+    larder__write_space(&w, LARDER__PIECE);
+    larder__frame_end(&w, frame);
+    check_ok(w.code);
+    for (int i = 0; i < 2 * (CACHE >> 20); i++) {
+        say_long(&ranks[i % 2], &w);
+        is_within_promises();
+    }
+    root_finds_room();
+    for (uint32_t r = 0; r < 2; r++)
+        stranger_hang_up(&ranks[r]);
+    settle();
+    assert_int_equal(larder__server_clients(server), 0);
+    larder__writer_free(&w);
+}
+
+/* Samples that are smaller than was said, so that there are more of them, none of them given back;
+ * then the same one over and over. A job of root's that was there before is answered. */
+static void samples_that_are_small(void **st) {
+    (void)st;
+    enum { KEYS = 200000, SAID = 2000 };
+    stranger_line root, t;
+    larder_reader body;
+    larder__hello h = stranger_hello();
+    root_or_skip();
+    come(&root, 0);
+    snprintf(h.budget, sizeof h.budget, "1MiB");
+    assert_int_equal(greet(&root, &h), LARDER__MSG_WELCOME);
+    h.identity++;
+    h.about.keys = KEYS;
+    h.payload = (uint64_t)KEYS * SAID;
+    snprintf(h.budget, sizeof h.budget, "10MiB");
+    come(&t, STRANGER_NOBODY);
+    assert_int_equal(greet(&t, &h), LARDER__MSG_WELCOME);
+    for (uint32_t k = 0; k < 2 * KEYS; k += AT_ONCE) {
+        claim(&t, k < KEYS ? k : 0, k < KEYS ? KEYS : 1, 1);
+        settle();
+        while (next(&t, &body) == LARDER__MSG_TICKETS) {
+        }
+        is_within_promises();
+    }
+    claim(&root, 0, STRANGER_KEYS, 100);
+    settle();
+    assert_int_equal(next(&root, &body), LARDER__MSG_TICKETS);
+    stranger_hang_up(&root);
+    settle();
+    root_finds_room();
+    stranger_hang_up(&t);
+}
+
+/* Where all memory is taken all the same, root's and our own have some that nobody else gets. */
+static void no_memory_for_others(void **st) {
+    (void)st;
+    stranger_line root, t;
+    larder_reader body;
+    const larder__hello h = stranger_hello();
+    root_or_skip();
+    come(&root, 0);
+    come(&t, STRANGER_NOBODY);
+    assert_int_equal(greet(&root, &h), LARDER__MSG_WELCOME);
+    assert_int_equal(greet(&t, &h), LARDER__MSG_WELCOME);
+    uint64_t used = server->purse.used;
+    server->purse.used = server->purse.most - (4 << 20);
+    claim(&t, 0, STRANGER_KEYS, 100);
+    claim(&root, 0, STRANGER_KEYS, 100);
+    settle();
+    assert_int_equal(next(&t, &body), LARDER__MSG_REFUSED);
+    assert_int_equal(next(&root, &body), LARDER__MSG_TICKETS);
+    server->purse.used = used;
+    stranger_hang_up(&t);
+    stranger_hang_up(&root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_flood, begin, end),
+        cmocka_unit_test_setup_teardown(a_crowd_that_talks, begin, end),
+        cmocka_unit_test_setup_teardown(a_crowd_at_the_door, begin, end),
+        cmocka_unit_test_setup_teardown(refused_and_talking, begin, end),
+        cmocka_unit_test_setup_teardown(nonsense_with_half_an_answer, begin, end),
+        cmocka_unit_test_setup_teardown(hoards_with_half_an_answer, begin, end),
+        cmocka_unit_test_setup_teardown(no_memory_for_half, begin, end),
+        cmocka_unit_test_setup_teardown(hello_before_answers, begin, end),
+        cmocka_unit_test_setup_teardown(ranks_that_only_talk, begin, end),
+        cmocka_unit_test_setup_teardown(samples_that_are_small, begin, end),
+        cmocka_unit_test_setup_teardown(no_memory_for_others, begin, end),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
