@@ -263,8 +263,8 @@ class Wrong(unittest.TestCase):
             "import numpy as np; from larder import svm\n"
             "rng = np.random.RandomState(0); X = rng.rand(6000, 30); y = rng.randint(0, 2, 6000)\n"
             "model = svm.SVC(C=1e6, tol=1e-9, n_jobs=2, gamma=0.01)\n"
-            "print('begins', flush=True)\n"
-            "try:\n    model.fit(X, y)\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
+            "try:\n    print('begins', flush=True)\n    model.fit(X, y)\n"
+            "except KeyboardInterrupt:\n    print('interrupted')\n"
         )
         child = subprocess.Popen([sys.executable, "-c", code, PYTHON], stdout=subprocess.PIPE,
                                  text=True)

@@ -32,6 +32,12 @@ must_say "README.md:2: $d/guide/a.md has no heading #three"
 printf '[x](%s/results/b.md#heading)\n' "$d" >>"$tree/README.md"
 must_say "README.md:3: $d/results/b.md has no heading #heading"
 start
+printf '# S\n## What is promised\n- a\n  b\n- What that leaves: c\n' >"$tree/SECURITY.md"
+must_say "SECURITY.md:3: a promise that names no test"
+printf '# S\n## Promised\n- a `tests/a.c`\n' >"$tree/SECURITY.md"
+must_say "SECURITY.md: nothing is promised, or under another heading"
+must_say "SECURITY.md:3: there is no tests/a.c"
+start
 printf '# C\n' >"$tree/$d/results/c.md"
 printf '[c](../results/c.md)\n' >>"$tree/$d/guide/a.md"
 must_say "$d/results/c.md: $d/index.md does not lead to it"

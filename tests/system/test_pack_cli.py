@@ -86,7 +86,8 @@ def test_damage(root):
 
 
 def start(root, folder):
-    return subprocess.Popen([LARDER, "pack", f"{root}/many", folder, "--shard-size", "300KiB",
+    """From storage that gives ten pictures a second: it is not through before anybody has seen its first shards."""
+    return subprocess.Popen([LARDER, "pack", f"slow:iops=10,burst=0:{root}/many", folder, "--shard-size", "300KiB",
                              "--jobs", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -58,8 +58,14 @@ try:
     out = os.path.join(folder, "run")
     given = f"redis://:hunter2@127.0.0.1:{port}?budget=30%&timeout=20s"
     assert figures(run(*train, "--cache", given, "--out", out).stdout) == own
-    for name in os.listdir(out):
-        with open(os.path.join(out, name), "rb") as f:
+    saved = os.path.join(folder, "saved")
+    os.mkdir(saved)
+    tool = os.path.join(os.environ["LARDER_BUILD"], "tool_save")
+    done = subprocess.run([tool, data, given, saved], capture_output=True, text=True, timeout=250)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
+    assert sorted(os.listdir(saved)) == ["decisions", "record", "state"]
+    for name in [os.path.join(f, n) for f in (out, saved) for n in os.listdir(f)]:
+        with open(name, "rb") as f:
             assert b"hunter2" not in f.read(), name
     with open(os.path.join(out, "meta.json")) as f:
         assert "***@127.0.0.1" in json.load(f)["cache"]

@@ -337,7 +337,7 @@ class Credentials(unittest.TestCase):
     # -- what is written down
 
     def test_nothing_secret_is_written(self):
-        """A training run that is recorded in every way there is, its report, and a failing one."""
+        """A training run that is recorded in every way there is, its report, a saved job, and a failing one."""
         if " -jpeg" in " " + self.command("--version"):
             self.skipTest("no JPEG in this build")
         from PIL import Image
@@ -366,13 +366,18 @@ class Credentials(unittest.TestCase):
         self.command("ls", "s3://data/s.tar", env=env)
         self.command("report", f"{out}/run", "-o", f"{out}/report.html", env=env)
         self.command("sim", "--replay", f"{out}/tape", "--json", env=env)
+        os.makedirs(f"{out}/saved")
+        save = [f"{BUILD}/tool_save", "s3://data/pictures/", "20%", f"{out}/saved"]
+        r = subprocess.run(save, env=env, capture_output=True, text=True, timeout=240)
+        self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
+        self.assertEqual(sorted(os.listdir(f"{out}/saved")), ["decisions", "record", "state"])
         self.s3.faults.set((r"jpg", "status:403", 1000))
         self.command(*train, "s3://data/pictures/?retries=0", "--record", f"{out}/bad", env=env, code=1)
         url = web_kit.presign(f"http://127.0.0.1:{self.s3.port}/data/s.tar")
         signature = url.partition("Signature=")[2]
         self.command("ls", url.partition("?")[0] + "?query=SIGNED", env=dict(env, SIGNED=url))
         names = [os.path.join(f, n) for f, _, ns in os.walk(out) for n in ns]
-        self.assertGreaterEqual(len(names), 6, names)
+        self.assertGreaterEqual(len(names), 9, names)
         for name in names:
             with open(name, "rb") as f:
                 text = f.read()

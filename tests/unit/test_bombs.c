@@ -10,6 +10,8 @@
 #include "sim/sim.h"
 #include "source/source.h"
 #include "stage/codec.h"
+#include "stage/sound.h"
+#include "tar_maker.h"
 #include <larder/svm.h>
 
 #include <stdio.h>
@@ -225,6 +227,137 @@ static void test_jpeg_declared(void **st) {
     }
 }
 
+#if LARDER_HAVE_GIF || LARDER_HAVE_WEBP || LARDER_HAVE_TIFF
+/* A library is opened at its first use: before the child, which has no room for it. */
+static void expect_picture(const picture *p, uint64_t most, int code, const char *says) {
+    char why[512];
+    check_decode(p->bytes, 16, p->spec, (uint8_t[16 * 16 * 3]){0});
+    int rc = within(most, decode, p, why);
+    if (rc != code || (code < 0 && !strstr(why, says)))
+        fail_msg("%.4s: %d, %s", (const char *)p->bytes, rc, why);
+}
+#endif
+
+#if LARDER_HAVE_GIF
+/* A few bytes whose canvas, or whose picture, would be 256 MiB. */
+static void test_gif_declared(void **st) {
+    (void)st;
+    enum { SIDE = 8192 };
+    unsigned char bytes[] = {'G', 'I', 'F', '8', '9', 'a',  0, SIDE >> 8, 0,  SIDE >> 8,
+                             0,   0,   0,   ',', 0,   0,    0, 0,         1,  0,
+                             1,   0,   0,   2,   2,   0x4c, 1, 0,         ';'};
+    picture p = {bytes, sizeof bytes, "centercrop:h=16,w=16"};
+    expect_picture(&p, LARDER__DECODE_CONSTANT, 0, "");
+    bytes[18] = bytes[20] = 0; /* the picture too */
+    bytes[19] = bytes[21] = SIDE >> 8;
+    expect_picture(&p, LARDER__DECODE_CONSTANT, LARDER_E_FORMAT, "gif: ");
+    bytes[7] = bytes[9] = 0xff; /* and a canvas beyond any limit */
+    expect_picture(&p, LARDER__DECODE_CONSTANT, LARDER_E_RANGE, "gif: ");
+}
+#endif
+
+#if LARDER_HAVE_WEBP
+/* A lossless picture in which every code has one symbol, so that a pixel takes no bits: a few
+ * bytes are all of it, however large. */
+static void test_webp_declared(void **st) {
+    (void)st;
+    enum { SIDE = 4096, CODES = 5, HEAD_BITS = 32 + 3 };
+    unsigned char bytes[36] = "RIFF\x1c\0\0\0WEBPVP8L\x10\0\0\0\x2f";
+    uint32_t sides = (SIDE - 1) | (uint32_t)(SIDE - 1) << 14;
+    memcpy(bytes + 21, &sides, 4); /* 14 bits each, then no alpha, version 0 */
+    for (int i = 0; i < CODES; i++) {
+        int bit = HEAD_BITS + 4 * i; /* a simple code, of one symbol, of one bit, which is 0 */
+        bytes[21 + bit / 8] |= (unsigned char)(1 << bit % 8);
+    }
+    picture p = {bytes, sizeof bytes, "centercrop:h=16,w=16"};
+    expect_picture(&p, 12 * (uint64_t)SIDE * SIDE + LARDER__DECODE_CONSTANT, 0, "");
+    sides |= 0x3fff | 0x3fff << 14;
+    memcpy(bytes + 21, &sides, 4);
+    expect_picture(&p, LARDER__DECODE_CONSTANT, LARDER_E_RANGE, "webp: ");
+}
+#endif
+
+#if LARDER_HAVE_TIFF
+typedef struct tiff_tag {
+    uint16_t tag, type;
+    uint32_t count, value;
+} tiff_tag;
+_Static_assert(sizeof(tiff_tag) == 12, "as in the file");
+
+/* Grey, one bit a pixel unless `bits` says more; the pixels are a few bytes of PackBits. */
+static size_t put_tiff(unsigned char out[256], uint32_t side, uint32_t bits, uint32_t rows,
+                       uint32_t tile) {
+    enum { IFD = 8, BYTES = 8 };
+    tiff_tag tags[] = {{256, 4, 1, side},
+                       {257, 4, 1, side},
+                       {258, 3, 1, bits},
+                       {259, 3, 1, 32773},
+                       {262, 3, 1, 1},
+                       {tile ? 322 : 273, 4, 1, tile ? tile : 200},
+                       {tile ? 323 : 278, 4, 1, tile ? tile : rows},
+                       {tile ? 324 : 279, 4, 1, tile ? 200 : BYTES},
+                       {325, 4, 1, BYTES}};
+    uint16_t n = tile ? 9 : 8;
+    memset(out, 0, 256);
+    memcpy(out, "II*\0\10\0\0\0", 8);
+    memcpy(out + IFD, &n, 2);
+    memcpy(out + IFD + 2, tags, n * sizeof *tags);
+    memset(out + 200, 0x81, BYTES); /* 128 times the next byte */
+    return 200 + BYTES;
+}
+
+static void test_tiff_declared(void **st) {
+    (void)st;
+    enum { SIDE = 4096 };
+    unsigned char bytes[256];
+    picture p = {bytes, 0, "centercrop:h=16,w=16"};
+    if (*(const unsigned char *)&(uint32_t){1} != 1)
+        skip_since("the file is of the usual byte order");
+    p.size = put_tiff(bytes, SIDE, 8, SIDE, 0);
+    expect_picture(&p, 12 * (uint64_t)SIDE * SIDE + LARDER__DECODE_CONSTANT, LARDER_E_FORMAT,
+                   "tiff: ");
+    p.size = put_tiff(bytes, 16, 8, 0, 1 << 15); /* a tile of a gigabyte in a picture of 16 x 16 */
+    expect_picture(&p, LARDER__DECODE_CONSTANT, LARDER_E_RANGE, "tiff: a strip of");
+    p.size = put_tiff(bytes, 1 << 16, 8, 1, 0);
+    expect_picture(&p, LARDER__DECODE_CONSTANT, LARDER_E_RANGE, "tiff: ");
+}
+#endif
+
+/* ---- recordings ------------------------------------------------------------------------------ */
+
+#if LARDER_HAVE_SNDFILE
+static int hear(const void *arg) {
+    const picture *p = arg;
+    static float out[4000];
+    larder__scratch *s = NULL;
+    int rc = larder__scratch_open(&s);
+    if (rc == 0)
+        rc = larder__sound_window(&(larder__sound){8000, 1, 4000}, s, p->bytes, p->size, 0.5, out);
+    larder__scratch_close(&s);
+    return rc;
+}
+
+static void expect_sound(unsigned char *bytes, size_t size, int code) {
+    const picture p = {bytes, size, NULL};
+    char why[512];
+    hear(&(picture){bytes, 4, NULL}); /* its library */
+    int rc = within(32 * MIB, hear, &p, why);
+    if (rc != code || (code < 0 && !strstr(why, "sound: ")))
+        fail_msg("%.4s: %d, %s", (const char *)bytes, rc, why);
+}
+
+/* Heads alone, which promise hours: a WAV of 4 GiB, a FLAC of 2^36 - 1 frames in 8 channels. */
+static void test_sounds_declared(void **st) {
+    (void)st;
+    unsigned char wav[] = "RIFF\xff\xff\xff\xffWAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0"
+                          "\2\0\x10\0data\xff\xff\xff\xff";
+    unsigned char flac[4 + 4 + 34] = "fLaC\x80\0\0\x22\xff\xff\xff\xff\0\0\0\0\0\0"
+                                     "\x01\xf4\x0e\xff\xff\xff\xff\xff";
+    expect_sound(wav, sizeof wav - 1, 0); /* it is as long as its file, and then silence */
+    expect_sound(flac, sizeof flac, LARDER_E_FORMAT);
+}
+#endif
+
 /* ---- packed files ---------------------------------------------------------------------------- */
 
 static int open_data(const void *uri) {
@@ -327,6 +460,52 @@ static void test_zstd_trace(void **st) {
 }
 #endif
 
+/* Members, names and rows that would be gigabytes, in files that are none and in one with holes. */
+static void test_promised(void **st) {
+    (void)st;
+    static const struct {
+        char type;
+        const char *size;
+        off_t bytes; /* of the file, most of them a hole */
+    } members[] = {{'0', "77777777777", 0},
+                   {'L', "77777777777", 0},
+                   {'x', "77777777777", 0},
+                   {'0', "\x80\0\0\0\0\x3f\xff\xff\xff\xff\xff\xff", 0},
+                   {'L', "40000000000", (off_t)8 << 30},
+                   {'x', "40000000000", (off_t)8 << 30}};
+    char folder[256], path[300], uri[320], why[512];
+    snprintf(path, sizeof path, "%s/s.tar", check_folder(folder));
+    setenv("LARDER_CACHE_DIR", folder, 1);
+    snprintf(uri, sizeof uri, "tar:%s", path);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        char field[12];
+        memcpy(field, members[i].size, sizeof field);
+        FILE *f = fopen(path, "wb");
+        assert_non_null(f);
+        tar_put_header(f, members[i].type, "a.jpg", "", field);
+        assert_int_equal(fclose(f), 0);
+        if (members[i].bytes)
+            assert_int_equal(truncate(path, members[i].bytes), 0);
+        int rc = within(48 * MIB, open_data, uri, why);
+        if (rc != LARDER_E_FORMAT || !strstr(why, "s.tar"))
+            fail_msg("%zu: %d, %s", i, rc, why);
+    }
+    static const char npy[] = "\x93NUMPY\1\0\x76\0{'descr': '<f4', 'fortran_order': False, "
+                              "'shape': (1000000000, 1000), }";
+    char head[128];
+    memset(head, ' ', sizeof head);
+    memcpy(head, npy, sizeof npy - 1);
+    head[127] = '\n';
+    snprintf(path, sizeof path, "%s/x.npy", folder);
+    check_write(path, head, sizeof head);
+    snprintf(uri, sizeof uri, "npy:%s", path);
+    int rc = within(48 * MIB, open_data, uri, why);
+    if (rc != LARDER_E_FORMAT || !strstr(why, "x.npy"))
+        fail_msg("%d, %s", rc, why);
+    check_folder_remove(folder);
+    unsetenv("LARDER_CACHE_DIR");
+}
+
 /* A file with holes that is larger than memory; a line without an end. */
 static int read_rows(const void *path) {
     larder_svm_data *d;
@@ -371,6 +550,18 @@ int main(void) {
         cmocka_unit_test(test_png_wide),
 #endif
         cmocka_unit_test(test_jpeg_declared),
+#if LARDER_HAVE_GIF
+        cmocka_unit_test(test_gif_declared),
+#endif
+#if LARDER_HAVE_WEBP
+        cmocka_unit_test(test_webp_declared),
+#endif
+#if LARDER_HAVE_TIFF
+        cmocka_unit_test(test_tiff_declared),
+#endif
+#if LARDER_HAVE_SNDFILE
+        cmocka_unit_test(test_sounds_declared),
+#endif
         cmocka_unit_test(test_packed_sets),
 #if LARDER_HAVE_LZMA && LARDER_HAVE_ZLIB
         cmocka_unit_test(test_xz_dictionary),
@@ -378,6 +569,7 @@ int main(void) {
 #if LARDER_HAVE_ZSTD
         cmocka_unit_test(test_zstd_trace),
 #endif
+        cmocka_unit_test(test_promised),
         cmocka_unit_test(test_plain_files),
         cmocka_unit_test(test_ulimit_counts),
     };

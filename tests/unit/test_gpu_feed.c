@@ -493,7 +493,7 @@ static void cores_stand_back(void **state) {
     const larder_batch *b;
     (void)state;
     if (sched_getscheduler(0) != SCHED_OTHER || getpriority(PRIO_PROCESS, 0) > 14)
-        skip(); /* as they do only of their own */
+        skip_since("threads keep a priority that somebody has set");
     c.device = "cuda";
     for (int there = 0; there < 2; there++) {
         c.decode = there ? "auto" : "cpu";

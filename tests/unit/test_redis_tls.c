@@ -47,10 +47,17 @@ static void make_certificate(const char *name, const char *about) {
           folder, about, name, name);
 }
 
+static const char *lacking; /* why nothing was made */
+
 static int make_all(void **unused) {
     (void)unused;
-    if (!kit_redis_there() || strstr(larder_features(), "-tls") ||
-        system("openssl version >/dev/null 2>&1") != 0)
+    if (!kit_redis_there())
+        lacking = "no Redis server, or a build without hiredis";
+    else if (strstr(larder_features(), "-tls"))
+        lacking = "a build without TLS for Redis";
+    else if (system("openssl version >/dev/null 2>&1") != 0)
+        lacking = "no openssl to make certificates with";
+    if (lacking)
         return 0;
     check_folder(folder);
     make_ca("ca");
@@ -74,7 +81,7 @@ static int remove_all(void **unused) {
 #define tls_or_skip()                                                                              \
     do {                                                                                           \
         if (!folder[0])                                                                            \
-            skip();                                                                                \
+            skip_since(lacking);                                                                   \
     } while (0)
 
 /* A server that speaks TLS on a second port, which is answered. */
