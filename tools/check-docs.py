@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds the documentation together: every relative link leads somewhere, heading included; every page of
-docs/ is linked from docs/index.md; pages that sources name are there, and tests that pages name; guides and
-questions stay short enough to be read; questions lead on to a guide or a result; sentences that the page of errors
-quotes still stand in the sources. Prints file:line of what is wrong.
+docs/ is linked from docs/index.md; pages that sources name are there, and tests that pages name, one for each
+promise of SECURITY.md; guides and questions stay short enough to be read; questions lead on to a guide or a result;
+sentences that the page of errors quotes still stand in the sources. Prints file:line of what is wrong.
 
     tools/check-docs.py [ROOT OF A TREE]
 """
@@ -16,6 +16,7 @@ MOST_WORDS = 20000  # of docs/guide and the index together, as wc -w counts; but
 MOST_ASKED = 700  # words of a page of docs/questions, what is typed and shown apart; but for those to look things up in:
 LOOKED_UP = ("docs/questions/errors.md", "docs/questions/peers.md")
 ERRORS = "docs/questions/errors.md"
+SECURITY = "SECURITY.md"
 MADE = ("docs/guide/plugins.md", "docs/guide/environment.md")
 HERE = os.path.dirname(os.path.abspath(__file__))
 LINK = re.compile(r"\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)\)")
@@ -99,11 +100,34 @@ def check_names(files):
     return wrong
 
 
+NAMED_TEST = re.compile(r"`(tests/[\w./-]+\.(?:c|py|sh))`")
+
+
+def promises(text):
+    """(number, words) of each bullet under "What is promised"; what is left over by them is no promise."""
+    number, words, inside = 0, "", False
+    for n, line in enumerate(text.split("\n") + ["#"], 1):
+        if words and not line.startswith("  "):
+            yield number, words
+            words = ""
+        if line.startswith("#"):
+            inside = line == "## What is promised"
+        elif inside and line.startswith("- ") and not line.startswith("- What that leaves"):
+            number, words = n, line
+        elif words:
+            words += line
+
+
 def check_tests(texts):
-    """Tests that promises name."""
-    return [f"{page}:{number}: there is no {name}" for page, text in texts.items()
-            for number, line in enumerate(text.split("\n"), 1)
-            for name in re.findall(r"`(tests/[\w./-]+\.(?:c|py|sh))`", line) if not os.path.exists(name)]
+    """Tests that promises name: each of them one at least, and those are there."""
+    wrong = [f"{page}:{number}: there is no {name}" for page, text in texts.items()
+             for number, line in enumerate(text.split("\n"), 1)
+             for name in NAMED_TEST.findall(line) if not os.path.exists(name)]
+    kept = list(promises(texts.get(SECURITY, "")))
+    if SECURITY in texts and not kept:
+        wrong.append(f"{SECURITY}: nothing is promised, or under another heading")
+    return wrong + [f"{SECURITY}:{number}: a promise that names no test" for number, words in kept
+                    if not NAMED_TEST.search(words)]
 
 
 def check_questions(pages, texts):

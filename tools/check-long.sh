@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-5}
 seed=${FUZZ_SEED:-1}
 jobs=$(nproc 2>/dev/null || echo 2)
-[ $# -gt 0 ] || set -- asan tsan msan fuzz long
+[ $# -gt 0 ] || set -- asan tsan msan fuzz long reproducible
 
 build() { # preset, folder
     tools/configure.sh "$1"

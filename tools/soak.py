@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Jobs that join and leave one daemon for hours, some of them killed: does it stay what it was? Prints its
 memory, descriptors and threads, and ends with 1 where the last third of the time has more of them than the
-first third explains, or a job fails.
+first third explains, or a job fails. Where root asks for it, every fourth job is another user's.
 
     tools/soak.py [--hours 1] [--jobs 3] [--every 60] --larder build/larder
 """
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 
+STRANGER = 54329  # of no user on any machine
 RECIPES = ["minio", "lru", "shade", "seneca", "icache", "rotate:h=0.5"]
 
 
@@ -33,15 +34,18 @@ class Jobs:
 
     def __init__(self, larder, socket, count):
         self.larder, self.socket, self.count = larder, socket, count
-        self.running, self.started, self.done, self.killed, self.failed = [], 0, 0, 0, []
+        self.running, self.started, self.strange, self.done, self.killed, self.failed = [], 0, 0, 0, 0, []
 
     def start(self):
         n = self.started = self.started + 1
         data = f"mem:?n={2000 + n % 3 * 500}&h=8&w=8&c=3&seed={n % 3}"
+        strange = os.geteuid() == 0 and n % 4 == 0
         job = subprocess.Popen(
             [self.larder, "train", data, "--cache", f"unix:{self.socket}?budget=20%", "--recipe",
              RECIPES[n % len(RECIPES)], "--epochs", "3", "--seed", str(n), "--test", "none", "--threads", "1", "--quiet"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/",
+            **(dict(user=STRANGER, group=STRANGER, extra_groups=[]) if strange else {}))
+        self.strange += strange
         job.kill_at = time.monotonic() + random.random() * 2 if n % 5 == 0 else None
         self.running.append(job)
 
@@ -49,11 +53,11 @@ class Jobs:
         for job in list(self.running):
             if job.kill_at and time.monotonic() > job.kill_at and job.poll() is None:
                 job.send_signal(signal.SIGKILL)
-                self.killed += 1
             if job.poll() is None:
                 continue
             self.running.remove(job)
             self.done += job.returncode == 0
+            self.killed += job.returncode == -signal.SIGKILL
             if job.returncode not in (0, -signal.SIGKILL):
                 self.failed.append(job.stderr.read().decode()[-300:])
             job.stderr.close()
@@ -86,11 +90,15 @@ def main():
     p.add_argument("--every", type=float, default=60, help="seconds between two looks")
     p.add_argument("--larder", required=True)
     a = p.parse_args()
+    a.larder = os.path.abspath(a.larder)
     random.seed(1)
     with tempfile.TemporaryDirectory() as folder:
         socket = os.path.join(folder, "s")
-        daemon = subprocess.Popen([a.larder, "serve", "--socket", socket, "--cache", "64MiB", "--quiet"],
-                                  stdout=subprocess.DEVNULL)
+        mode = "666" if os.geteuid() == 0 else "600"
+        os.chmod(folder, 0o711 if os.geteuid() == 0 else 0o700)
+        daemon = subprocess.Popen(
+            [a.larder, "serve", "--socket", socket, "--cache", "64MiB", "--mode", mode, "--quiet"],
+            stdout=subprocess.DEVNULL)
         try:
             while not os.path.exists(socket):
                 time.sleep(0.05)
@@ -101,7 +109,8 @@ def main():
                     jobs.turn()
                     time.sleep(0.02)
                 seen.append(quiet(daemon, jobs))
-                print(f"{jobs.done} jobs done, {jobs.killed} killed:", seen[-1], flush=True)
+                print(f"{jobs.done} jobs done, {jobs.killed} killed; {jobs.strange} were another user's:",
+                      seen[-1], flush=True)
             grown = verdict(seen[1:] if len(seen) > 3 else seen)  # what is made once is made at first
             if daemon.poll() is not None:
                 grown.append(f"the daemon ended with {daemon.returncode}")
