@@ -91,8 +91,10 @@ static void *work(void *arg) {
 static int start_threads(larder__disk_reader *r) {
     int rc = 0;
     pthread_mutex_lock(&r->lock);
-    while (r->started < THREADS && (rc = pthread_create(&r->threads[r->started], NULL, work, r)) == 0)
-        r->started++;
+    while (r->started < THREADS && rc == 0) {
+        rc = pthread_create(&r->threads[r->started], NULL, work, r);
+        r->started += rc == 0;
+    }
     r->refs += (unsigned)r->started;
     pthread_mutex_unlock(&r->lock);
     return r->started ? 0 : larder__fail(LARDER_E_NOMEM, "no thread to be had: %s", strerror(rc));
