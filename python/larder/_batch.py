@@ -11,47 +11,43 @@ from . import _fields, _lib, _torch
 HIT, MISS, SUBSTITUTE, REPLACED = range(4)  # values of Batch.kind
 
 
-class Hold:
+class Hold(_lib.Owned):
     """A reference to the memory of a batch. Arrays made of it keep it; when the last one is gone,
     the loader has the memory back. It outlives the loader."""
 
-    __slots__ = ("handle", "_pid", "pinned", "_given", "__weakref__")
+    __slots__ = ("pinned",)
 
-    def __init__(self, pinned: bool, pid: int) -> None:
-        self._given = False  # to release_later
-        self._pid = pid
+    def __init__(self, pinned: bool) -> None:
+        # C writes the handle, and takes it away: Ctrl-C loses none
+        super().__init__(ctypes.c_void_p(), _lib.load().larder_batch_release)
         self.pinned = pinned
-        self.handle = ctypes.c_void_p()  # C writes it, and takes it away: Ctrl-C loses none
-
-    def release(self) -> None:
-        if self._pid == os.getpid():
-            _lib.load().larder_batch_release(ctypes.byref(self.handle))
-
-    def __del__(self) -> None:
-        try:
-            if self._given or not self.handle.value:
-                return
-            if self.pinned:
-                release_later(self)
-            else:
-                self.release()
-        except Exception:  # the interpreter is going down: the process's end frees it
-            pass
+        if pinned:  # only Python knows what the device still has to read
+            self.at_end(_let_go, self.handle)
 
 
 _later: list = []  # (event, handle, pid): pinned memory that a copy to a device may still read
 
 
+def _after(event: Any, handle: ctypes.c_void_p) -> None:
+    if event is None:
+        event = _torch.module().cuda.Event()
+        event.record()
+    _later.append((event, handle, os.getpid()))
+    sweep()
+
+
+def _let_go(handle: ctypes.c_void_p) -> None:
+    try:
+        if handle.value:
+            _after(None, handle)
+    except Exception:  # the interpreter is going down: the process's end frees it
+        pass
+
+
 def release_later(hold: Hold, event: Any = None) -> None:
     """Gives the memory back when the device has done what was asked of it so far."""
-    torch = _torch.module()
-    if event is None:
-        event = torch.cuda.Event()
-        event.record()
-    if hold.handle.value and not hold._given:
-        hold._given = True
-        _later.append((event, hold.handle, hold._pid))
-    sweep()
+    _after(event, hold.handle)
+    hold.at_end(bool)  # then nothing is left to be done, and no Python code does it
 
 
 def sweep(wait: bool = False) -> None:

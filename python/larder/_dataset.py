@@ -277,7 +277,7 @@ class Dataset(_Base):
         import numpy
 
         index, chances = numpy.array(ids, "uint64"), self._chances(len(ids))
-        held = Hold(False, self._pid)
+        held = Hold(False)
         _lib.check(
             _lib.load().larder_loader_gather(
                 self._open(), index.ctypes.data, len(ids), chances.ctypes.data, ctypes.byref(held.handle)

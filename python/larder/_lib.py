@@ -16,6 +16,7 @@ from ctypes import (
     CFUNCTYPE,
     POINTER,
     Structure,
+    byref,
     c_bool,
     c_char,
     c_char_p,
@@ -379,7 +380,7 @@ def check(code: int) -> int:
 def about(handle: int) -> About:
     """What a loader is, and how far."""
     out = About()
-    check(load().larder_loader_about(handle, ctypes.byref(out)))
+    check(load().larder_loader_about(handle, byref(out)))
     return out
 
 
@@ -421,6 +422,22 @@ def text(value: object) -> Optional[bytes]:
     if b"\0" in out:  # C would take what stands before it
         raise ArgumentError(f"{str(value)!r} has a NUL in it")
     return out
+
+
+class Owned:
+    """Something of the library's that is closed when Python lets go of it, by C alone: a Ctrl-C that falls into Python
+    code of a finalizer is printed and lost, and what is left of the finalizer with it. Python finds ``__del__`` of an
+    object in its class, where it is a slot here, so what is called is the object's own."""
+
+    __slots__ = ("handle", "__del__", "__weakref__")
+
+    def __init__(self, handle: c_void_p, close: Any) -> None:
+        self.handle = handle
+        self.at_end(close, byref(handle))
+
+    def at_end(self, call: Any, *arguments: Any) -> None:
+        """What is called instead. It must not know this object, which would never end then."""
+        self.__del__ = functools.partial(call, *arguments)
 
 
 @functools.lru_cache(maxsize=64)

@@ -521,7 +521,7 @@ class Loader(Shown, Habits, Resumed):
         self._middle, self._at_epoch, self._asking = True, self._lent.contents.epoch, False
         self._fresh = False
         self._taken = None if self._taken is None else self._taken + 1
-        held = Hold(self._carrier.pinned, self._pid)
+        held = Hold(self._carrier.pinned)
         _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(held.handle)))
         s = _lib.BatchStruct.from_address(held.handle.value or 0)
         if self._maker is None:

@@ -406,14 +406,14 @@ class Machine(BaseEstimator):
             class_vectors=_svm.pointer(of_class),
             coef=_svm.pointer(coef),
             rho=_svm.pointer(self._rho),
-            vectors=vectors.value,
+            vectors=vectors.handle,
         )
         if self._sigmoid_a is not None:
             parts.sigmoid_a = _svm.pointer(self._sigmoid_a)
             parts.sigmoid_b = _svm.pointer(self._sigmoid_b)
         model = c_void_p()
         _lib.check(lib.larder_svm_assemble(byref(model), byref(parts)))
-        return _svm.Handle(model, lib.larder_svm_model_close)
+        return _lib.Owned(model, lib.larder_svm_model_close)
 
     def __getstate__(self):
         state = super().__getstate__()
@@ -434,7 +434,7 @@ class Machine(BaseEstimator):
             raise ValueError(f"The internal representation of {type(self).__name__} was altered")
         if getattr(self, "_model", None) is None:
             self._model = self._assemble()
-        return self._model.value
+        return self._model.handle
 
     def save(self, path: Any) -> None:
         """Writes the model as LIBSVM's svm-predict, ``larder svm-predict`` and ``larder.svm.load`` read
@@ -445,7 +445,7 @@ class Machine(BaseEstimator):
             labels = _as_labels(self.classes_)
             if labels is not None:
                 named = self._assemble(labels)
-                model = named.value
+                model = named.handle
         _lib.check(_svm.library().larder_svm_save(model, _lib.text(path)))
 
     # ---- prediction ------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ def read(path, machines, n_features):
     lib = _svm.library()
     model = c_void_p()
     _lib.check(lib.larder_svm_load(byref(model), _lib.text(path)))
-    handle = _svm.Handle(model, lib.larder_svm_model_close)
+    handle = _lib.Owned(model, lib.larder_svm_model_close)
     parts = _svm.parts_of(handle)
     if parts.one_vs_all:
         raise ValueError(f"{path}: a model of one class against all; `larder svm-predict` reads it")

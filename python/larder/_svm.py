@@ -214,22 +214,11 @@ def library() -> ctypes.CDLL:
     return lib
 
 
-class Handle:
-    """Something of the library's that is closed when Python lets go of it."""
-
-    def __init__(self, value: c_void_p, close):
-        self.value, self._close = value, close
-
-    def __del__(self):
-        if self.value:
-            self._close(byref(self.value))
-
-
 def _doubles(a) -> np.ndarray:
     return np.ascontiguousarray(a, dtype=np.float64)
 
 
-def rows_of(X, y, *, index_zero: bool = False, sample_weight=None) -> Handle:
+def rows_of(X, y, *, index_zero: bool = False, sample_weight=None) -> _lib.Owned:
     """A data set over a matrix, dense or scipy.sparse; nothing goes through text."""
     lib = library()
     data = c_void_p()
@@ -256,7 +245,7 @@ def rows_of(X, y, *, index_zero: bool = False, sample_weight=None) -> Handle:
         matrix.features = X.shape[1]
     matrix.value = value.ctypes.data
     _lib.check(lib.larder_svm_copy(byref(data), byref(matrix)))
-    return Handle(data, lib.larder_svm_data_close)
+    return _lib.Owned(data, lib.larder_svm_data_close)
 
 
 class Interrupts:
@@ -282,13 +271,13 @@ class Interrupts:
             signal.raise_signal(signal.SIGINT)
 
 
-def train(data: Handle, conf: Conf, stats: Stats) -> Handle:
+def train(data: _lib.Owned, conf: Conf, stats: Stats) -> _lib.Owned:
     lib = library()
     model = c_void_p()
     with Interrupts() as interrupts:
         conf.progress = PROGRESS(lambda _, progress: int(interrupts.asked))
-        code = lib.larder_svm_train(byref(model), data.value, byref(conf), byref(stats))
-    handle = Handle(model, lib.larder_svm_model_close)
+        code = lib.larder_svm_train(byref(model), data.handle, byref(conf), byref(stats))
+    handle = _lib.Owned(model, lib.larder_svm_model_close)
     _lib.check(code)
     return handle
 
@@ -300,17 +289,17 @@ def sentences(conf: Conf) -> list:
     return said
 
 
-def predict(model: c_void_p, data: Handle, device: str = "cpu", *, labels=None, values=None,
+def predict(model: c_void_p, data: _lib.Owned, device: str = "cpu", *, labels=None, values=None,
             probabilities=None) -> None:
     """Fills in those arrays that are given."""
     out = [None if a is None else a.ctypes.data for a in (labels, values, probabilities)]
-    _lib.check(library().larder_svm_predict_on(model, data.value, _lib.text(device), *out))
+    _lib.check(library().larder_svm_predict_on(model, data.handle, _lib.text(device), *out))
 
 
-def parts_of(model: Handle) -> Parts:
+def parts_of(model: _lib.Owned) -> Parts:
     """Whatever a model is made of; its pointers are good as long as the model."""
     parts = Parts()
-    _lib.check(library().larder_svm_disassemble(model.value, byref(parts)))
+    _lib.check(library().larder_svm_disassemble(model.handle, byref(parts)))
     return parts
 
 

@@ -315,6 +315,27 @@ class Batches(unittest.TestCase):
             gc.collect()
             self.assertEqual(l.stats()["batches_on_hold"], 0)
 
+    def test_no_python_code_gives_memory_back(self):
+        """A Ctrl-C that fell into it would be printed and lost."""
+        called = []
+
+        def note(frame, event, arg):
+            if event == "call":
+                called.append(frame.f_code)
+
+        with loader() as l:
+            at = iter(l)
+            kept = [next(at), next(at).x, next(at).ids]
+            next(at)
+            self.assertEqual(l.stats()["batches_on_hold"], 3)
+            sys.setprofile(note)
+            try:
+                del kept
+            finally:
+                sys.setprofile(None)
+            self.assertEqual(called, [])
+            self.assertEqual(l.stats()["batches_on_hold"], 0)
+
     def test_memory_is_the_same_batch_again(self):
         with loader(prefetch=2) as l:
             seen = {b.x.data_ptr() for _ in range(3) for b in l}
