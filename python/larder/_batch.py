@@ -33,13 +33,13 @@ def _after(event: Any, handle: ctypes.c_void_p) -> None:
         event = _torch.module().cuda.Event()
         event.record()
     _later.append((event, handle, os.getpid()))
-    sweep()
 
 
 def _let_go(handle: ctypes.c_void_p) -> None:
     try:
         if handle.value:
             _after(None, handle)
+            sweep()
     except Exception:  # the interpreter is going down: the process's end frees it
         pass
 
@@ -48,22 +48,25 @@ def release_later(hold: Hold, event: Any = None) -> None:
     """Gives the memory back when the device has done what was asked of it so far."""
     _after(event, hold.handle)
     hold.at_end(bool)  # then nothing is left to be done, and no Python code does it
+    sweep()
 
 
 def sweep(wait: bool = False) -> None:
     """Gives back whatever no copy needs any more."""
     still = []
-    while _later:
-        event, handle, pid = _later.pop()
-        if pid != os.getpid():
-            continue
-        if wait:
-            event.synchronize()
-        elif not event.query():
-            still.append((event, handle, pid))
-            continue
-        _lib.load().larder_batch_release(ctypes.byref(handle))
-    _later.extend(still)
+    try:
+        while _later:
+            still.append(_later.pop())  # until it is known to be over: an event may raise
+            event, handle, pid = still[-1]
+            if pid == os.getpid():
+                if wait:
+                    event.synchronize()
+                elif not event.query():
+                    continue
+                _lib.load().larder_batch_release(ctypes.byref(handle))
+            still.pop()
+    finally:
+        _later.extend(still)
 
 
 def _array(hold: Optional[Hold], address: int, dtype: Any, shape: Any) -> Any:
