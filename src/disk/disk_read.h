@@ -22,7 +22,8 @@ typedef struct larder__disk_job {
 typedef struct larder__disk_reader larder__disk_reader;
 
 int larder__disk_reader_open(larder__disk_reader **, int file);
-/* Waits so long for what is under way; then it is left behind, with its memory. */
+/* Waits so long for what is under way; then it is left behind, with its memory. Not for a forked
+ * child, which has none of the threads. */
 void larder__disk_reader_close(larder__disk_reader **, double patience);
 void larder__disk_reader_send(larder__disk_reader *, larder__disk_job *const *, size_t n);
 /* false: it is not done by then (larder__world_now). */
