@@ -116,7 +116,7 @@ class GridSearchCV(Plain):
         data = _svm.rows_of(rows, place.astype(np.float64))
         with _svm.Interrupts() as interrupts:
             conf.progress = _svm.PROGRESS(lambda _, progress: int(interrupts.asked))
-            code = _svm.library().larder_svm_search(data.value, byref(conf), byref(grid), byref(stats))
+            code = _svm.library().larder_svm_search(data.handle, byref(conf), byref(grid), byref(stats))
         _lib.check(code)
         for sentence in said:
             warnings.warn(sentence, ConvergenceWarning if stats.unreached else UserWarning)
