@@ -47,16 +47,17 @@ class Graph:
         self.named: Any = None  # offered as a hub in this epoch
         self.named_epoch = 0
 
-    def _open(self, emb: Any) -> None:
+    def _open(self, emb: Any) -> Any:
+        """All that is kept, and the table for embeddings like these."""
         torch = _torch.module()
         place = dict(device=emb.device)
-        self.x = torch.zeros(self.n, emb.shape[1], dtype=torch.float32, **place)
         self.label = torch.full((self.n,), -2, dtype=torch.int64, **place)
         self.named = torch.zeros(self.n, dtype=torch.bool, **place)
         self.step = torch.tensor(STEP_FIRST, dtype=torch.float64, **place)
         self.turn = torch.tensor(0, dtype=torch.float64, **place)
         self.rank = hash_ranks(self.n).to(emb.device)
         self.next = torch.tensor(0, dtype=torch.int64, **place)
+        return torch.zeros(self.n, emb.shape[1], dtype=torch.float32, **place)
 
     def _follow(self, device: Any) -> None:
         """A loaded state goes where the embeddings are."""
@@ -70,7 +71,7 @@ class Graph:
         torch = _torch.module()
         emb = emb.detach().reshape(emb.shape[0], -1)
         if self.x is None:
-            self._open(emb)
+            self.x = self._open(emb)
         elif emb.shape[1] != self.x.shape[1]:
             raise ValueError(
                 f"embeddings had {self.x.shape[1]} dimensions, now {emb.shape[1]}"

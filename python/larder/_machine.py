@@ -408,7 +408,7 @@ class Machine(BaseEstimator):
             rho=_svm.pointer(self._rho),
             vectors=vectors.handle,
         )
-        if self._sigmoid_a is not None:
+        if self._sigmoid_a is not None and self._sigmoid_b is not None:
             parts.sigmoid_a = _svm.pointer(self._sigmoid_a)
             parts.sigmoid_b = _svm.pointer(self._sigmoid_b)
         model = c_void_p()

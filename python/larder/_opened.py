@@ -81,6 +81,11 @@ class Opened:
         _lib.warn(fresh, stacklevel + 1)
 
     @property
+    def samples(self) -> int:
+        """Of the whole data set."""
+        return int(_lib.about(self._open()).samples)
+
+    @property
     def epoch(self) -> int:
         """The epoch of the batch that comes next."""
         if self._wanted_epoch is not None:

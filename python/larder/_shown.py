@@ -82,11 +82,6 @@ class Shown(Opened):
         self._lib.larder_loader_cancel(self._open())
 
     @property
-    def samples(self) -> int:
-        """Of the whole data set."""
-        return int(_lib.about(self._open()).samples)
-
-    @property
     def classes(self) -> List[str]:
         """Names of the classes, by label; numbers where the data set has no names."""
         return _lib.classes(self._open())

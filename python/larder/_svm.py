@@ -21,6 +21,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
+from typing import Any
 
 import numpy as np
 
@@ -305,7 +306,8 @@ def parts_of(model: _lib.Owned) -> Parts:
 
 def pointer(a: np.ndarray):
     """The address of an array's numbers, as a field of Parts takes it."""
-    return a.ctypes.data_as(POINTER({"float64": c_double, "uint64": c_uint64}[str(a.dtype)]))
+    kinds: Any = {"float64": c_double, "uint64": c_uint64}
+    return a.ctypes.data_as(POINTER(kinds[str(a.dtype)]))
 
 
 def array(pointer, *shape) -> np.ndarray:

@@ -1,5 +1,6 @@
-"""What the documentation tells people to type passes mypy as it stands there, and what is wrong does not. PyTorch is
-here what its DataLoader asks of a data set and its samplers: to look through all of it would take half a minute."""
+"""What the documentation tells people to type passes mypy as it stands there, and larder's own Python; what is wrong
+does not. PyTorch is here what its DataLoader asks of a data set and its samplers: to look through all of it would take
+half a minute."""
 
 import os
 import re
@@ -114,23 +115,31 @@ class TestTypes(unittest.TestCase):
         for above in (data.parent, data.parent.parent):
             (above / "__init__.pyi").write_text("")
 
+    def mypy(self, *what, torch=True):
+        path = [str(self.folder / "stubs")] * torch + [str(ROOT / "python")]
+        p = subprocess.run(
+            [MYPY, "--no-site-packages", "--ignore-missing-imports", "--config-file=", "--cache-dir",
+             self.folder / f"cache{torch}", *what],
+            cwd=self.folder, env=dict(os.environ, MYPYPATH=":".join(path), LC_ALL="C.UTF-8"),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=280)
+        return p.returncode, p.stdout.decode()
+
     def said(self, texts, torch=True):
         """What mypy says of each of these texts, by name: line of the text and words."""
         found = {name: [] for name in texts}
         for name, text in texts.items():
             (self.folder / f"{name}.py").write_text(BEFORE + text, encoding="utf-8")
-        path = [str(self.folder / "stubs")] * torch + [str(ROOT / "python")]
-        p = subprocess.run(
-            [MYPY, "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent", "--config-file=",
-             "--cache-dir", self.folder / f"cache{torch}", *(f"{name}.py" for name in texts)],
-            cwd=self.folder, env=dict(os.environ, MYPYPATH=":".join(path), LC_ALL="C.UTF-8"),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=280)
-        out = p.stdout.decode()
-        self.assertIn(p.returncode, (0, 1), out)
+        code, out = self.mypy("--follow-imports=silent", *(f"{name}.py" for name in texts), torch=torch)
+        self.assertIn(code, (0, 1), out)
         for name, line, words in re.findall(r"^(\w+)\.py:(\d+): error: (.*)", out, re.M):
             found[name].append((int(line) - BEFORE.count("\n"), words))
-        self.assertEqual(p.returncode, int(any(found.values())), out)
+        self.assertEqual(code, int(any(found.values())), out)
         return found
+
+    def test_own_code(self):
+        """Whatever stands in the package, in functions without types too: a name that is there no more."""
+        code, out = self.mypy("--check-untyped-defs", "--package", "larder")
+        self.assertEqual(code, 0, out)
 
     def test_documented_lines(self):
         texts = dict(blocks())
