@@ -4,6 +4,7 @@ attributes. Each task is in svm.py; the library's own structures are in _svm.py.
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from ctypes import byref, c_void_p
 from typing import Any, TypeVar
@@ -33,6 +34,9 @@ try:
     from sklearn.utils._param_validation import validate_parameter_constraints
 except ImportError:  # before 1.2
     validate_parameter_constraints = None
+
+# Newer ones refuse weights that are all zero themselves, unless they are told that an SVM has its own words for it.
+ZEROS = {name: True for name in inspect.signature(_check_sample_weight).parameters if name == "allow_all_zero_weights"}
 
 from . import _lib, _svm
 
@@ -228,7 +232,7 @@ class Machine(BaseEstimator):
         rows of weight zero or less take none."""
         if sample_weight is None:
             return None, None
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, **ZEROS)
         kept = np.flatnonzero(weight > 0)
         nu = "specified nu is infeasible: " if self._task == _svm.NU_SVC else "Invalid input - "
         if len(kept) == 0:

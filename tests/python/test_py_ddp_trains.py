@@ -136,7 +136,9 @@ class Trained:
         cls.folder.cleanup()
 
     def ranks(self, world, where, recipe, resumed):
-        mp.start_processes(rank_main, (world, where, self.cache, recipe, resumed), nprocs=world, start_method="fork")
+        # No process that has derived beside a GPU can be forked to derive again.
+        how = "spawn" if torch.cuda.is_available() else "fork"
+        mp.start_processes(rank_main, (world, where, self.cache, recipe, resumed), nprocs=world, start_method=how)
 
     def accuracy(self, net):
         with larder.Loader(self.where + "/data?split=test", 50, recipe="minio", cache="0", threads=1,

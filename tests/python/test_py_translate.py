@@ -51,7 +51,7 @@ TEXTS = [
     (T.Compose([T.ToTensor(), T.RandomErasing(0.1, value="random"), T.Normalize((0.5,), (0.5,)),
                 T.ConvertImageDtype(torch.float16)]),
      "erase:p=0.1,scale=0.02/0.33,ratio=0.3/3.3,value=random|normalize:mean=0.5,std=0.5", "float16"),
-    (T.Compose([T.PILToTensor(), T.Resize((8, 9)), T.ConvertImageDtype(torch.float32)]),
+    (T.Compose([T.PILToTensor(), T.Resize((8, 9), antialias=False), T.ConvertImageDtype(torch.float32)]),
      "resize:h=8,w=9,antialias=no", "float32"),
     (T.Resize(30, CUBIC, max_size=50), "resize:size=30,max=50,interpolation=bicubic", None),
 ]
