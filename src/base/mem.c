@@ -50,21 +50,36 @@ larder__purse *larder__mem_charge(larder__purse *p) {
     return before;
 }
 
-static bool affordable(const larder__purse *p, uint64_t bytes) {
-    return !p || bytes <= p->most - (p->used < p->most ? p->used : p->most);
+static bool holds(const larder__purse *p, uint64_t bytes) {
+    return bytes <= p->most - (p->used < p->most ? p->used : p->most);
+}
+
+static bool affordable(larder__purse *p, uint64_t bytes) {
+    bool can = true;
+    for (larder__purse *q = p; q && can; q = q->of)
+        while (can && !holds(q, bytes)) {
+            in_hand = q;
+            can = q->more && q->more(q->arg);
+            in_hand = p;
+        }
+    return can;
+}
+
+static void spend(larder__purse *p, uint64_t bytes) {
+    for (; p; p = p->of)
+        p->used += bytes;
 }
 
 bool larder__mem_take(uint64_t bytes) {
     larder__purse *p = purse();
     bool can = affordable(p, bytes);
-    if (p && can)
-        p->used += bytes;
+    if (can)
+        spend(p, bytes);
     return can;
 }
 
 void larder__mem_give(uint64_t bytes) {
-    larder__purse *p = purse();
-    if (p)
+    for (larder__purse *p = purse(); p; p = p->of)
         p->used -= bytes < p->used ? bytes : p->used;
 }
 
@@ -75,11 +90,10 @@ static void *refuse(size_t bytes) {
 
 /* What was given, counted as it lies in the heap: a little more than was asked for. */
 static void *checked(void *p, size_t bytes) {
-    larder__purse *from = purse();
     if (!p)
         return bytes ? refuse(bytes) : NULL;
-    if (from)
-        from->used += malloc_usable_size(p);
+    if (purse())
+        spend(purse(), malloc_usable_size(p));
     return p;
 }
 

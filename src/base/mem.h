@@ -19,6 +19,10 @@ void larder__free(void *);
  * meanwhile. An allocation that would be too much fails like any other. */
 typedef struct larder__purse {
     uint64_t used, most;
+    struct larder__purse *of; /* what is taken here comes out of that one as well; NULL: none */
+    /* Where it is not enough: gives something back to it; false: there is nothing. NULL: never. */
+    bool (*more)(void *arg);
+    void *arg;
 } larder__purse;
 /* From now on; NULL: none. The one it had before. */
 larder__purse *larder__mem_charge(larder__purse *);

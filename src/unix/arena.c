@@ -3,12 +3,8 @@
 #include "base/err.h"
 #include "base/grow.h"
 #include "base/mem.h"
-#include "unix/lent_memory.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* Free pieces are kept in bins by size: a power of two, cut into 16. */
 enum { GRAIN_BITS = 6, STEPS_BITS = 4, STEPS = 1 << STEPS_BITS, POWERS = 32 };
@@ -21,11 +17,10 @@ typedef struct note { /* one block; lengths and places in grains */
 } note;
 
 struct larder__arena {
-    int fd;
-    bool huge, paid;
-    bool vacant; /* nobody reads there any more */
-    unsigned char *bytes;
-    uint64_t size, taken;
+    larder__pages *pages;
+    bool vacant;           /* nobody reads there any more */
+    uint64_t known, taken; /* bytes: cut into blocks so far, and of those blocks that are taken */
+    uint32_t last;         /* of the blocks, in memory */
     note *notes;
     size_t cap;
     uint32_t count, spare;
@@ -121,14 +116,40 @@ static void note_free(larder__arena *a, uint32_t i) {
 
 /* ---- taking and giving ----------------------------------------------------------------------- */
 
+/* What has been reserved since becomes free, and a piece is reserved if that is nothing. False:
+ * there is no more to be had now. */
+static bool extend(larder__arena *a) {
+    if (larder__pages_ready(a->pages) == a->known && larder__pages_reserve(a->pages) < 0)
+        return false;
+    uint64_t more = larder__pages_ready(a->pages) - a->known;
+    if (more == 0 || !notes_reserve(a))
+        return false;
+    if (a->last != LARDER__NO_BLOCK && !a->notes[a->last].taken)
+        bin_remove(a, a->last);
+    else {
+        uint32_t i = note_new(a);
+        a->notes[i] = (note){
+            .at = (uint32_t)(a->known >> GRAIN_BITS), .before = a->last, .after = LARDER__NO_BLOCK};
+        if (a->last != LARDER__NO_BLOCK)
+            a->notes[a->last].after = i;
+        a->last = i;
+    }
+    a->notes[a->last].length += (uint32_t)(more >> GRAIN_BITS);
+    a->known += more;
+    bin_add(a, a->last);
+    return true;
+}
+
 larder__arena_block larder__arena_take(larder__arena *a, uint64_t bytes) {
     uint64_t grains = bytes / LARDER__ARENA_GRAIN + (bytes % LARDER__ARENA_GRAIN != 0);
     grains += grains == 0;
-    if (grains > UINT32_MAX || !notes_reserve(a))
+    if (grains > larder__arena_bytes(a) >> GRAIN_BITS)
         return LARDER__NO_BLOCK;
-    uint32_t i = bin_find(a, (uint32_t)grains);
-    if (i == LARDER__NO_BLOCK)
-        return i;
+    uint32_t i;
+    while ((i = bin_find(a, (uint32_t)grains)) == LARDER__NO_BLOCK && extend(a)) {
+    }
+    if (i == LARDER__NO_BLOCK || !notes_reserve(a))
+        return LARDER__NO_BLOCK;
     bin_remove(a, i);
     if (a->notes[i].length > grains) { /* the rest stays free */
         uint32_t rest = note_new(a);
@@ -139,6 +160,8 @@ larder__arena_block larder__arena_take(larder__arena *a, uint64_t bytes) {
                                 .after = n->after};
         if (n->after != LARDER__NO_BLOCK)
             a->notes[n->after].before = rest;
+        else
+            a->last = rest;
         n->after = rest;
         n->length = (uint32_t)grains;
         bin_add(a, rest);
@@ -154,6 +177,8 @@ static void join(larder__arena *a, uint32_t left, uint32_t right) {
     a->notes[left].after = a->notes[right].after;
     if (a->notes[right].after != LARDER__NO_BLOCK)
         a->notes[a->notes[right].after].before = left;
+    else
+        a->last = left;
     note_free(a, right);
 }
 
@@ -175,35 +200,7 @@ void larder__arena_give(larder__arena *a, larder__arena_block i) {
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static int map(larder__arena *a) {
-    if (!(a->paid = larder__mem_take(a->size)))
-        return larder__fail(LARDER_E_FULL, "shared memory of %llu bytes is more than there may be",
-                            (unsigned long long)a->size);
-    a->fd = memfd_create("larder", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (a->fd < 0)
-        return larder__fail(larder__code_of_errno(errno), "shared memory: %s", strerror(errno));
-    if (ftruncate(a->fd, (off_t)a->size) < 0 || fallocate(a->fd, 0, 0, (off_t)a->size) < 0) {
-        int err = errno;
-        return larder__fail(larder__code_of_errno(err),
-                            "shared memory of %llu bytes: %s; give the daemon a smaller --cache or "
-                            "its cgroup more memory",
-                            (unsigned long long)a->size, strerror(err));
-    }
-    /* No client can pull the ground away under the others. */
-    if (fcntl(a->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-        return larder__fail(LARDER_E_IO, "sealing shared memory: %s", strerror(errno));
-    a->bytes = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
-    if (a->bytes == MAP_FAILED) {
-        a->bytes = NULL;
-        return larder__fail(LARDER_E_NOMEM, "mapping %llu bytes: %s", (unsigned long long)a->size,
-                            strerror(errno));
-    }
-    a->huge = madvise(a->bytes, a->size, MADV_HUGEPAGE) == 0;
-    return 0;
-}
-
-int larder__arena_open(larder__arena **out, uint64_t bytes) {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+int larder__arena_open(larder__arena **out, uint64_t bytes, larder__all_pages *all) {
     *out = NULL;
     if (bytes == 0 || bytes >> GRAIN_BITS >= UINT32_MAX)
         return larder__fail(LARDER_E_RANGE, "shared memory of %llu bytes: up to 255 GiB",
@@ -211,22 +208,15 @@ int larder__arena_open(larder__arena **out, uint64_t bytes) {
     larder__arena *a = larder__calloc(1, sizeof *a);
     if (!a)
         return LARDER_E_NOMEM;
-    a->fd = -1;
-    a->spare = LARDER__NO_BLOCK;
-    a->size = (bytes + page - 1) / page * page;
+    a->spare = a->last = LARDER__NO_BLOCK;
     memset(a->bins, 0xff, sizeof a->bins);
-    int rc = notes_reserve(a) ? map(a) : LARDER_E_NOMEM;
-    if (rc < 0) {
+    int rc = larder__pages_open(&a->pages, bytes, all);
+    if (rc == 0 && !extend(a))
+        rc = LARDER_E_NOMEM;
+    if (rc < 0)
         larder__arena_close(&a);
-        return rc;
-    }
-    uint32_t all = note_new(a);
-    a->notes[all] = (note){.length = (uint32_t)(a->size >> GRAIN_BITS),
-                           .before = LARDER__NO_BLOCK,
-                           .after = LARDER__NO_BLOCK};
-    bin_add(a, all);
     *out = a;
-    return 0;
+    return rc;
 }
 
 void larder__arena_close(larder__arena **pa) {
@@ -234,14 +224,7 @@ void larder__arena_close(larder__arena **pa) {
     *pa = NULL;
     if (!a)
         return;
-    if (a->bytes)
-        munmap(a->bytes, a->size);
-    if (a->vacant && a->fd >= 0)
-        larder__lent_empty(a->fd, a->size);
-    if (a->fd >= 0)
-        close(a->fd);
-    if (a->paid)
-        larder__mem_give(a->size);
+    larder__pages_close(&a->pages, a->vacant);
     larder__free(a->notes);
     larder__free(a);
 }
@@ -256,14 +239,14 @@ uint64_t larder__arena_offset(const larder__arena *a, larder__arena_block b) {
 uint64_t larder__arena_length(const larder__arena *a, larder__arena_block b) {
     return (uint64_t)a->notes[b].length << GRAIN_BITS;
 }
-void *larder__arena_base(const larder__arena *a) { return a->bytes; }
+void *larder__arena_base(const larder__arena *a) { return larder__pages_base(a->pages); }
 void *larder__arena_at(const larder__arena *a, larder__arena_block b) {
-    return a->bytes + larder__arena_offset(a, b);
+    return larder__pages_base(a->pages) + larder__arena_offset(a, b);
 }
-int larder__arena_fd(const larder__arena *a) { return a->fd; }
-uint64_t larder__arena_bytes(const larder__arena *a) { return a->size; }
+int larder__arena_fd(const larder__arena *a) { return larder__pages_fd(a->pages); }
+uint64_t larder__arena_bytes(const larder__arena *a) { return larder__pages_bytes(a->pages); }
 uint64_t larder__arena_taken(const larder__arena *a) { return a->taken; }
-bool larder__arena_huge(const larder__arena *a) { return a->huge; }
+bool larder__arena_huge(const larder__arena *a) { return larder__pages_huge(a->pages); }
 
 static uint32_t binned(const larder__arena *a) {
     uint32_t n = 0;
@@ -292,5 +275,6 @@ bool larder__arena_sound(const larder__arena *a) {
         taken += n->taken ? n->length : 0;
         pieces += !n->taken;
     }
-    return at << GRAIN_BITS == a->size && taken << GRAIN_BITS == a->taken && binned(a) == pieces;
+    return at << GRAIN_BITS == a->known && before == a->last && taken << GRAIN_BITS == a->taken &&
+           binned(a) == pieces;
 }

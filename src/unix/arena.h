@@ -1,10 +1,11 @@
-/* Shared memory cut into blocks. The bytes lie in a memfd that other processes map; who owns which
- * block is noted in this process alone, so nothing that a client writes can confuse it. Nothing has
- * a name in the file system: when the last process is gone, so is the memory.
+/* Shared memory cut into blocks. The bytes lie in pages that other processes map; who owns which
+ * block is noted in this process alone, so nothing that a client writes can confuse it.
  *
  * Two-level segregated fit: taking and giving back are O(1), neighbours that are free are one. */
 #ifndef LARDER_UNIX_ARENA_H
 #define LARDER_UNIX_ARENA_H
+
+#include "unix/pages.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,11 +16,10 @@ typedef uint32_t larder__arena_block;
 #define LARDER__NO_BLOCK UINT32_MAX
 enum { LARDER__ARENA_GRAIN = 64 }; /* bytes; blocks begin and end at multiples of it */
 
-/* `bytes` is rounded up to whole pages and promised by the kernel at once: E_FULL or E_NOMEM now
- * rather than a signal later. */
-int larder__arena_open(larder__arena **out, uint64_t bytes);
+/* `bytes` and `all`: as larder__pages_open. */
+int larder__arena_open(larder__arena **out, uint64_t bytes, larder__all_pages *all);
 void larder__arena_close(larder__arena **);
-/* Nobody reads there any more: when it is closed its pages go back, whoever keeps its descriptor.
+/* Nobody reads there any more: when it is closed its pages go back, whoever keeps their descriptor.
  */
 void larder__arena_vacate(larder__arena *);
 

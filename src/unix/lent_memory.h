@@ -20,7 +20,7 @@ void larder__lent_free(int fd, void *at, size_t bytes, bool vacant);
 /* Its pages go back, whoever keeps a descriptor: the memory is the daemon's, and would be held
  * against it. Whoever does look sees zeroes, so not before all have hung up; and not while it is
  * mapped here, or a look would bring pages back. */
-void larder__lent_empty(int fd, size_t bytes);
+void larder__lent_empty(int fd, size_t from, size_t bytes);
 
 /* A descriptor of the same memory for another user, who can read there and never
  * write. That takes both: a memfd is open to everybody, so one that is read-only could be opened

@@ -68,8 +68,8 @@ static int ranks_open(larder__server *s, const larder__join *j, uint32_t user,
     larder__unix_ranks *ranks = larder__calloc(1, sizeof *ranks + j->world * sizeof *ranks->seats);
     if (!ranks)
         return LARDER_E_NOMEM;
-    if ((rc = larder__unix_ranks_values_open(&ranks->values, larder__cost_arena(&cost, budget))) <
-        0) {
+    if ((rc = larder__unix_ranks_values_open(&ranks->values, larder__cost_arena(&cost, budget),
+                                             &s->pages)) < 0) {
         larder__free(ranks);
         return rc;
     }

@@ -145,8 +145,8 @@ static int begin(larder__served **out, const larder__served_conf *conf) {
 
 int larder__served_measure(const larder__served_conf *conf, uint64_t most, uint64_t *bytes,
                            const larder_policy **policy) {
-    larder__purse purse = {.most = most};
-    larder__purse *before = larder__mem_charge(&purse);
+    larder__purse purse = {.most = most}, *before = larder__mem_charge(&purse);
+    purse.of = before;
     larder__served *s;
     int rc = begin(&s, conf);
     if (rc == 0)
@@ -167,7 +167,7 @@ int larder__served_open(larder__served **out, const larder__served_conf *conf) {
     if (rc == 0)
         rc = open_table(s);
     if (rc == 0)
-        rc = larder__arena_open(&s->arena, conf->about.budget + conf->spare);
+        rc = larder__arena_open(&s->arena, conf->about.budget + conf->spare, conf->all_pages);
     if (rc == 0)
         rc = larder__pinned_open(&s->pinned, s->arena,
                                  larder__table_places(s->table, conf->about.keys),
@@ -196,7 +196,7 @@ void larder__served_close(larder__served **ps) {
     if (s->table)
         munmap(s->table, s->table_bytes);
     if (s->vacant && s->table)
-        larder__lent_empty(s->table_fd, s->table_bytes);
+        larder__lent_empty(s->table_fd, 0, s->table_bytes);
     larder__mem_give(s->table_bytes);
     if (s->table_fd >= 0)
         close(s->table_fd);

@@ -8,6 +8,7 @@
 
 #include "shared/machine.h"
 #include "unix/message.h"
+#include "unix/pages.h"
 #include "unix/witness.h"
 
 typedef struct larder__served larder__served;
@@ -17,12 +18,13 @@ typedef struct larder__served_conf {
     larder__agreement about; /* its budget: bytes of payload the cache may hold */
     bool movable;            /* shares of forms follow the jobs' rates */
     uint32_t size;           /* of every sample; 0: SIZES will tell */
-    uint64_t spare;   /* bytes more in the arena, for what jobs still read of what has left */
-    uint32_t pins;    /* entries a job may hold without asking, where the policy allows it */
-    double mean;      /* bytes of a sample */
-    uint32_t batch;   /* of the first job */
-    uint64_t promise; /* bytes that all of it may come to, but for its jobs, */
-    uint64_t entries; /* of which there were reckoned to be so many */
+    uint64_t spare; /* bytes more in the arena, for what jobs still read of what has left */
+    uint32_t pins;  /* entries a job may hold without asking, where the policy allows it */
+    larder__all_pages *all_pages; /* of the daemon; NULL: none */
+    double mean;                  /* bytes of a sample */
+    uint32_t batch;               /* of the first job */
+    uint64_t promise;             /* bytes that all of it may come to, but for its jobs, */
+    uint64_t entries;             /* of which there were reckoned to be so many */
 } larder__served_conf;
 
 enum { LARDER__SERVED_JOBS = LARDER__MACHINE_JOBS };

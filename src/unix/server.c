@@ -100,7 +100,8 @@ int larder__server_open(larder__server **out, const larder__server_conf *conf) {
     s->conf.clients = fitting_clients(conf->clients);
     s->listener = s->lock = s->epoll = s->stop = -1;
     s->started = larder__world_now();
-    s->purse.most = conf->cache + OWN;
+    s->purse =
+        (larder__purse){.most = conf->cache + OWN, .more = larder__pages_yield, .arg = &s->pages};
     larder__inbox_init(&s->idle);
     int rc = 0;
     if (strlen(conf->socket) >= sizeof s->path)
@@ -144,6 +145,7 @@ void larder__server_close(larder__server **ps) {
         larder__server_drop(s, s->clients, NULL);
     for (size_t i = 0; i < LARDER__SETS; i++)
         larder__served_close(&s->sets[i]);
+    larder__pages_end(&s->pages);
     if (s->listener >= 0) {
         close(s->listener);
         unlink(s->path);

@@ -142,6 +142,7 @@ static int open_set(larder__server *s, const larder__hello *h, larder__served **
         .movable = (h->again & LARDER__HELLO_PLANS) != 0,
         .size = h->size,
         .batch = h->batch,
+        .all_pages = &s->pages,
         .mean = h->about.keys ? floor((double)h->payload / (double)h->about.keys) + 1 : 1};
     uint64_t *budget = &conf.about.budget;
     *budget = 1; /* until it is known what all takes */

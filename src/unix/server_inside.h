@@ -55,9 +55,10 @@ struct larder__server {
     uint32_t count;
     larder__served *sets[LARDER__SETS];
     larder__unix_ranks *rank_jobs;
-    uint64_t secret;     /* decides which samples users are asked about */
-    uint64_t promised;   /* bytes that sets, their jobs and jobs of ranks may come to */
-    larder__purse purse; /* what there is, of all kinds; most: --cache and a little more */
+    uint64_t secret;         /* decides which samples users are asked about */
+    uint64_t promised;       /* bytes that sets, their jobs and jobs of ranks may come to */
+    larder__purse purse;     /* what there is, of all kinds; most: --cache and a little more */
+    larder__all_pages pages; /* that its clients map */
     larder_writer body, room;
     double started, watch_at;
     double shut_at; /* since when nobody new is let in, if `shut`: there was no descriptor left */

@@ -15,6 +15,7 @@ enum {
     /* Bytes that other users' clients leave, however much they come to: a whole message of root's
      * or our own, and a little. */
     OURS = 5 << 20,
+    FOR_OTHERS_PIECES = 2, /* that they may have reserved in one turn */
     WATCH_MS = 250
 };
 /* Seconds in a row that one client is listened to, and in one turn all those of other users. */
@@ -57,7 +58,7 @@ static int hear_each(larder__server *s, larder__server_client *c, bool laid, siz
         s->body.code = s->room.code = 0; /* no memory for one answer: the next may be smaller */
         if (rc < 0 || c->leaving)
             return rc;
-        if (!laid && larder__world_now() > until)
+        if (!laid && c->in.used < to && larder__world_now() > until)
             return 1;
     }
     return rc < 0 ? rc : 0;
@@ -188,6 +189,17 @@ static int show(larder__server *s, int milliseconds) {
     return milliseconds;
 }
 
+/* A piece of the memory that somebody has asked for or left, which may be so much that all others
+ * would wait for seconds. */
+static int tend_pages(larder__server *s, int milliseconds) {
+    int rc = larder__pages_work(&s->pages);
+    if (rc < 0 && rc != LARDER_E_FULL)
+        larder__server_say(s, "%s; what finds no room there is not kept", larder_errmsg());
+    if (rc == LARDER_E_FULL) /* what others hold for a while */
+        return milliseconds < 0 || milliseconds > WATCH_MS ? WATCH_MS : milliseconds;
+    return larder__pages_to_do(&s->pages) ? 0 : milliseconds;
+}
+
 /* Of those who are ready or have more, and were not listened to in this turn, the one that has
  * waited longest; NULL: none. Of other users', or of root's and our own. */
 static larder__server_client *whose_turn(const larder__server *s, bool others) {
@@ -211,8 +223,11 @@ static void serve_waiting(larder__server *s) {
         serve_ready(s, c);
     double until = larder__world_now() + FOR_OTHERS;
     s->purse.most -= OURS;
+    s->pages.limited = true;
+    s->pages.left = (uint64_t)FOR_OTHERS_PIECES * LARDER__PAGES_PIECE;
     for (larder__server_client *c; larder__world_now() <= until && (c = whose_turn(s, true));)
         serve_ready(s, c);
+    s->pages.limited = false;
     s->purse.most += OURS;
     larder__server_throw_out_hoarders(s);
     s->more = false;
@@ -250,7 +265,7 @@ static int turn(larder__server *s, int milliseconds) {
     bool door = false, stop = false;
     if (s->more)
         milliseconds = 0;
-    milliseconds = show(s, watch_sets(s, open_again(s, milliseconds)));
+    milliseconds = tend_pages(s, show(s, watch_sets(s, open_again(s, milliseconds))));
     s->turns++;
     int n = hear_events(s, milliseconds, &door, &stop);
     s->stale |= n > 0;

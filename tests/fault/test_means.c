@@ -558,9 +558,46 @@ static void purses(void **st) {
     larder__mem_charge(NULL);
 }
 
+static bool sell(void *stock) { /* what somebody has and can do without */
+    uint64_t *left = stock;
+    if (*left == 0)
+        return false;
+    *left -= 10000;
+    larder__mem_give(10000);
+    return true;
+}
+
+/* What one takes comes out of both, and where the other has not enough it gives up what it can. */
+static void purse_of_a_purse(void **st) {
+    (void)st;
+    uint64_t stock = 30000;
+    larder__purse all = {.most = 50000, .more = sell, .arg = &stock};
+    larder__purse part = {.most = 100000, .of = &all};
+    larder__mem_charge(&all);
+    assert_true(larder__mem_take(stock));
+    assert_ptr_equal(larder__mem_charge(&part), &all);
+    void *a = larder__malloc(15000);
+    assert_true(a && stock == 30000 && part.used >= 15000 && all.used == 30000 + part.used);
+    void *b = larder__malloc(15000); /* one and no more of what there is to sell */
+    assert_true(b && stock == 20000 && all.used == 20000 + part.used && all.used <= all.most);
+    assert_null(larder__malloc(25000)); /* not for all of it */
+    assert_true(stock == 0 && all.used == part.used);
+    larder__mem_charge(&all);
+    part.most = part.used + 100; /* the inner one is looked at too, and has nothing to sell */
+    larder__mem_charge(&part);
+    assert_false(larder__mem_take(101));
+    assert_true(larder__mem_take(100));
+    larder__mem_give(100);
+    larder__free(a);
+    larder__free(b);
+    assert_true(part.used == 0 && all.used == 0);
+    larder__mem_charge(NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(purses),
+        cmocka_unit_test(purse_of_a_purse),
         cmocka_unit_test(costs),
         cmocka_unit_test(no_descriptors),
         cmocka_unit_test_setup_teardown(as_asked, begin, end),

@@ -32,7 +32,7 @@ typedef struct world {
 
 static void open_world(world *w) {
     *w = (world){0};
-    check_ok(larder__arena_open(&w->arena, 1 << 20));
+    check_ok(larder__arena_open(&w->arena, 1 << 20, NULL));
     check_ok(larder__pinned_open(&w->pinned, w->arena, w->places, 2));
     for (uint32_t j = 0; j < 2; j++) {
         int fd;

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CACHE = 64 << 20, AT_ONCE = 4096 };
+enum { CACHE = 128 << 20, AT_ONCE = 4096 };
 
 static larder__server *server;
 
@@ -48,7 +48,7 @@ static void turn(void) { assert_int_equal(larder__server_turn(server, 0), 1); }
 /* Has the daemon nothing to do until somebody says something? */
 static bool rests(void) {
     struct pollfd on = {.fd = server->epoll, .events = POLLIN};
-    return !server->more && poll(&on, 1, 0) == 0;
+    return !server->more && !larder__pages_to_do(&server->pages) && poll(&on, 1, 0) == 0;
 }
 
 static void settle(void) {
@@ -128,7 +128,6 @@ static void a_flood(void **st) {
     }
     assert_int_equal(type, LARDER__MSG_STATUS_IS);
     assert_true(turns > 4);
-    settle(); /* a slow one's time was over with the last of it: it is looked after once more */
     larder__writer_free(&w);
     stranger_hang_up(&root);
     stranger_hang_up(&floods);
@@ -471,6 +470,103 @@ static void samples_that_are_small(void **st) {
     stranger_hang_up(&t);
 }
 
+/* ---- who asks for much memory ---------------------------------------------------------------- */
+
+/* What there is of a data set's own, in turns that each root is answered in; how many. */
+static int turns_until_rest(stranger_line *root) {
+    enum { BESIDES = 2 << 20 }; /* of a turn: answers and notes */
+    larder_reader body;
+    int turns = 0;
+    while (larder__pages_to_do(&server->pages)) {
+        uint64_t used = server->purse.used;
+        assert_true(used <= server->purse.most);
+        ask_status(root);
+        turn();
+        assert_int_equal(next(root, &body), LARDER__MSG_STATUS_IS);
+        uint64_t moved =
+            server->purse.used > used ? server->purse.used - used : used - server->purse.used;
+        assert_true(moved <= LARDER__PAGES_PIECE + BESIDES);
+        turns++;
+    }
+    return turns;
+}
+
+/* A large cache is reserved a piece a turn, and given back so; a job can use it meanwhile. */
+static void a_large_cache(void **st) {
+    (void)st;
+    enum { LARGE = 90 << 20, PIECES = LARGE / LARDER__PAGES_PIECE };
+    stranger_line root, t;
+    larder_reader body;
+    larder__hello h = stranger_hello();
+    larder_writer w = {0};
+    uint16_t type = 0;
+    come(&root, geteuid());
+    settle();
+    for (int i = 0; i < 3; i++) { /* each of them takes the place of the one before */
+        h.identity++;
+        h.payload = LARGE;
+        snprintf(h.budget, sizeof h.budget, "%d", LARGE);
+        h.magic = LARDER__WIRE_MAGIC;
+        h.version = LARDER__WIRE_VERSION;
+        h.at_once = AT_ONCE;
+        come(&t, geteuid());
+        w.size = 0;
+        larder__hello_write(&h, &w);
+        say(&t, LARDER__MSG_HELLO, w.bytes, w.size);
+        while (type != LARDER__MSG_WELCOME) {
+            assert_true(larder__server_clients(server) == 2);
+            turn();
+            while ((type = (uint16_t)next(&t, &body)) == LARDER__MSG_COMING) {
+            }
+        }
+        assert_true(larder__pages_to_do(&server->pages));
+        claim(&t, 0, STRANGER_KEYS, STRANGER_MIDDLE); /* before all of it is there */
+        turn();
+        assert_int_equal(next(&t, &body), LARDER__MSG_TICKETS);
+        assert_true(turns_until_rest(&root) >= PIECES - 3 + (i > 0 ? PIECES : 0));
+        assert_true(server->purse.used >= LARGE);
+        is_within_promises();
+        stranger_hang_up(&t);
+        settle();
+        type = 0;
+    }
+    larder__writer_free(&w);
+    stranger_hang_up(&root);
+}
+
+/* Another user who asks for as much as it can at once has little of it reserved for it in a turn.
+ */
+static void a_large_claim(void **st) {
+    (void)st;
+    enum { LARGE = 90 << 20, A_SAMPLE = 2 << 20, BESIDES = 2 << 20 };
+    stranger_line t;
+    larder_reader body;
+    larder__hello h = stranger_hello();
+    larder_writer w = {0};
+    root_or_skip();
+    come(&t, STRANGER_NOBODY);
+    h.payload = LARGE;
+    snprintf(h.budget, sizeof h.budget, "%d", LARGE);
+    h.magic = LARDER__WIRE_MAGIC;
+    h.version = LARDER__WIRE_VERSION;
+    h.at_once = AT_ONCE;
+    larder__hello_write(&h, &w);
+    say(&t, LARDER__MSG_HELLO, w.bytes, w.size);
+    larder__writer_free(&w);
+    turn();
+    assert_int_equal(next(&t, &body), LARDER__MSG_COMING);
+    assert_int_equal(next(&t, &body), LARDER__MSG_WELCOME);
+    claim(&t, 0, STRANGER_KEYS, A_SAMPLE);
+    uint64_t before = server->purse.used;
+    turn();
+    assert_int_equal(next(&t, &body), LARDER__MSG_TICKETS);
+    assert_in_range(server->purse.used - before, LARDER__PAGES_PIECE,
+                    3 * LARDER__PAGES_PIECE + BESIDES); /* one of them for all */
+    settle();
+    assert_true(server->purse.used >= LARGE);
+    stranger_hang_up(&t);
+}
+
 /* Where all memory is taken all the same, root's and our own have some that nobody else gets. */
 static void no_memory_for_others(void **st) {
     (void)st;
@@ -507,6 +603,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(ranks_that_only_talk, begin, end),
         cmocka_unit_test_setup_teardown(samples_that_are_small, begin, end),
         cmocka_unit_test_setup_teardown(no_memory_for_others, begin, end),
+        cmocka_unit_test_setup_teardown(a_large_cache, begin, end),
+        cmocka_unit_test_setup_teardown(a_large_claim, begin, end),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
