@@ -123,7 +123,7 @@ class Heard(Opened):
 
     def validate(self, accuracy: float) -> None:
         """Validation accuracy, a fraction of 1, as of now."""
-        _lib.check(self._lib.larder_loader_validate(self._open(), float(accuracy)))
+        _lib.check(self._beside(self._lib.larder_loader_validate, float(accuracy)))
 
     def set_evaluator(self, evaluator: Callable[[Batch], Any]) -> None:
         """Right after opening: f(batch) gives the loss of each of the batch's samples, by a forward
@@ -147,7 +147,7 @@ class Heard(Opened):
                 return CancelledError.code
 
         fn = _lib.EVALUATE_FN(call)
-        _lib.check(self._lib.larder_loader_evaluator(self._open(), fn, None))
+        _lib.check(self._beside(self._lib.larder_loader_evaluator, fn, None))
         self._evaluator = fn
 
     def _lent_batch(self, s: _lib.BatchStruct) -> Batch:
