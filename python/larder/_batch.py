@@ -224,7 +224,7 @@ class Batch:
         """The same batch with its tensors on another device."""
         other = Batch()
         other._lies = None
-        for name in ("number", "epoch", "served_host", "labels_host", "owner"):
+        for name in ("number", "epoch", "mix_weight", "served_host", "labels_host", "owner"):
             setattr(other, name, getattr(self, name))
         for name in ("x", "y", "ids", "served", "weight", "kind"):
             value = getattr(self, name)
@@ -256,6 +256,18 @@ class Batch:
 
 
 _PARTS = tuple(name for name in Batch.__slots__ if name not in ("_lies", "__weakref__"))
+
+
+def named(s: _lib.BatchStruct) -> Batch:
+    """Which samples a batch has, in memory of Python's, and nothing else of it."""
+    _columns_of_a_batch()
+    b = Batch()
+    b.owner = None
+    b.number, b.epoch, b.mix_weight = s.number, s.epoch, s.mix_weight
+    b._lies = (None, s, False)
+    b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
+    b._lies = None
+    return b
 
 
 def x_shape(s: _lib.BatchStruct) -> Any:

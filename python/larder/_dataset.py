@@ -130,22 +130,23 @@ class Dataset(_Base):
     # ---- one handle a process -----------------------------------------------------------------
 
     def _init_process(self) -> None:
-        self._handle: Any = None
+        self._handle: Optional[_lib.Owned] = None  # who reads holds it, so that close may come meanwhile
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._count = itertools.count()
 
-    def _open(self) -> int:
+    def _open(self) -> _lib.Owned:
         if self._pid != os.getpid():
             self._init_process()  # forked: the parent's handle is the parent's
-        if self._handle:
-            return self._handle
+        handle = self._handle
+        if handle is not None:
+            return handle
         with self._lock:
             handle = self._handle or self._open_new(self.cache)
             self._handle = handle
         return handle
 
-    def _open_new(self, cache: str) -> int:
+    def _open_new(self, cache: str) -> _lib.Owned:
         lib = _lib.load()
         conf = _lib.Conf()
         conf.source, conf.cache = _lib.text(self.uri), _lib.text(cache)
@@ -156,18 +157,18 @@ class Dataset(_Base):
         conf.fields, conf.target = _lib.text(self._fields), _lib.text(self._aim)
         conf.seed, conf.parts = self.seed, _lib.PARTS["off"]
         conf.dtype, conf.layout, conf.cage = self._dtype, self._layout, self._cage
-        handle = ctypes.c_void_p()
-        _lib.check(lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf)))
-        about = _lib.about(handle.value or 0)
+        handle = _lib.Owned(ctypes.c_void_p(), lib.larder_loader_close)  # which leaves a parent's alone
+        _lib.check(lib.larder_loader_open(ctypes.byref(handle.handle), ctypes.byref(conf)))
+        about = _lib.about(handle)
         shape, self._n = about.shape, about.samples
         self._shape = (
             (shape.c, shape.h, shape.w) if self._layout == 0 else (shape.h, shape.w, shape.c)
         )
-        fresh = [says for says in _lib.notes(handle.value or 0) if says not in self._told]
+        fresh = [says for says in _lib.notes(handle) if says not in self._told]
         self._told.update(fresh)
-        self._handle = handle.value  # before a warning that is made an error
+        self._handle = handle  # before a warning that is made an error
         _lib.warn(fresh, 4)
-        return handle.value or 0
+        return handle
 
     def _share(self) -> None:
         """From now on the cache is a daemon's. In the process that made the data set."""
@@ -199,16 +200,9 @@ class Dataset(_Base):
             self._sharing = False
 
     def close(self) -> None:
-        """Gives back this process's memory; the next use opens it again."""
-        handle, self._handle = self._handle, None
-        if handle and self._pid == os.getpid():
-            _lib.load().larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
-
-    def __del__(self) -> None:
-        try:
-            self.close()
-        except Exception:
-            pass
+        """Gives back this process's memory, when other threads that read have what they asked for; the next use
+        opens it again."""
+        self._handle = None
 
     def __getstate__(self) -> Dict[str, Any]:
         self._try_to_share()  # for a worker that is spawned
@@ -410,7 +404,8 @@ class Dataset(_Base):
     def stats(self) -> Dict[str, float]:
         """Counters of this process: storage_reads, storage_bytes, storage_requests, daemon_attached …"""
         v, out, i = _lib.StatValue(), {}, 0
-        while _lib.load().larder_loader_stat(self._open(), i, ctypes.byref(v)) == 0:
+        handle = self._open()  # which has the names
+        while _lib.load().larder_loader_stat(handle, i, ctypes.byref(v)) == 0:
             out[v.name.decode()] = v.value
             i += 1
         return out

@@ -3,15 +3,20 @@ that some recipes ask for between epochs. How reports travel is in _feedback.py.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import warnings
 from typing import Any, Callable, Dict, Optional
 
 from . import _lib, _torch
 from ._errors import ArgumentError, CancelledError, StateError
-from ._batch import Batch, Maker
+from ._batch import Batch, Hold
 from ._feedback import shaped
 from ._opened import Opened
+from ._structure import each_tensor, given
+
+MOVED = ("x", "y", "ids", "served", "weight", "kind", "fields", "data")  # to the device, of a batch that is lent
+COPIED = (*MOVED, "served_host", "labels_host")
 
 
 class Heard(Opened):
@@ -23,6 +28,12 @@ class Heard(Opened):
     _silent_epochs = 0
     _order_only = False
     _recorded = False
+
+    def _maker_of(self, s: _lib.BatchStruct, tensors: bool) -> Any:
+        raise NotImplementedError
+
+    def _made(self, maker: Any, held: Optional[Hold], s: _lib.BatchStruct) -> Batch:
+        raise NotImplementedError
 
     def report(
         self,
@@ -112,7 +123,7 @@ class Heard(Opened):
 
     def validate(self, accuracy: float) -> None:
         """Validation accuracy, a fraction of 1, as of now."""
-        _lib.check(self._lib.larder_loader_validate(self._open(), float(accuracy)))
+        _lib.check(self._beside(self._lib.larder_loader_validate, float(accuracy)))
 
     def set_evaluator(self, evaluator: Callable[[Batch], Any]) -> None:
         """Right after opening: f(batch) gives the loss of each of the batch's samples, by a forward
@@ -136,28 +147,27 @@ class Heard(Opened):
                 return CancelledError.code
 
         fn = _lib.EVALUATE_FN(call)
-        _lib.check(self._lib.larder_loader_evaluator(self._open(), fn, None))
+        _lib.check(self._beside(self._lib.larder_loader_evaluator, fn, None))
         self._evaluator = fn
 
     def _lent_batch(self, s: _lib.BatchStruct) -> Batch:
         """A batch that is lent for a call: copied, so that nobody can keep it too long."""
-        b = Maker(s, False).make(None, s)
-        if b.x is None and not s.column_count and self._carrier.device is not None:  # it is made there
+        b = self._made(self._maker_of(s, self._tensors), None, s)
+        device = self._carrier.device
+        if b.x is None and not s.column_count and device is not None:  # it is made there
             torch = _torch.module()
-            now = torch.cuda.current_stream(self._carrier.device)
+            now = torch.cuda.current_stream(device)
             b.x = self._carrier.seen(self._carrier.make(self._handle, ctypes.addressof(s), s, now))
             now.synchronize()  # the memory is lent no longer than the call
-        for name in ("x", "y", "ids", "served", "weight", "kind"):
-            value = getattr(b, name)
-            if _torch.is_tensor(value):
-                continue
-            value = value.copy()
-            if self._tensors:
-                value = _torch.module().from_numpy(value)
-                if self._carrier.device is not None:
-                    value = value.to(self._carrier.device)
+        bare = b.x is b.data
+        whole = copy.deepcopy({name: getattr(b, name) for name in COPIED})
+        if device is not None:
+            for name in MOVED:
+                whole[name] = each_tensor(whole[name], lambda t: t.to(device))
+        for name, value in whole.items():
             setattr(b, name, value)
-        b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
+        if b.data is not None:
+            given(b, b.data, bare)
         b._lies = None
         return b
 

@@ -32,7 +32,7 @@ from ctypes import (
     c_void_p,
 )
 from pathlib import Path
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Union
 
 from ._errors import BY_CODE, ArgumentError, Error, LarderWarning, RangeError
 
@@ -377,14 +377,17 @@ def check(code: int) -> int:
     return code
 
 
-def about(handle: int) -> About:
+Handle = Union[int, "Owned"]  # of a loader
+
+
+def about(handle: Handle) -> About:
     """What a loader is, and how far."""
     out = About()
     check(load().larder_loader_about(handle, byref(out)))
     return out
 
 
-def says(handle: int, what: int, i: int) -> Optional[bytes]:
+def says(handle: Handle, what: int, i: int) -> Optional[bytes]:
     """A name or a sentence of a loader; None: there are not so many."""
     out = ctypes.create_string_buffer(1024)
     rc = load().larder_loader_says(handle, what, i, out, len(out))
@@ -394,7 +397,7 @@ def says(handle: int, what: int, i: int) -> Optional[bytes]:
     return out.value
 
 
-def notes(handle: int, begin: int = 0) -> List[str]:
+def notes(handle: Handle, begin: int = 0) -> List[str]:
     """The sentences that are no errors of a loader, from the given one on."""
     out: List[str] = []
     while (said := says(handle, SAYS_NOTE, begin + len(out))) is not None:
@@ -402,7 +405,7 @@ def notes(handle: int, begin: int = 0) -> List[str]:
     return out
 
 
-def classes(handle: int) -> List[str]:
+def classes(handle: Handle) -> List[str]:
     """Names of the classes, by label; numbers where the data set has no names."""
     names = (says(handle, SAYS_CLASS, i) for i in range(about(handle).classes))
     return [os.fsdecode(name) if name else str(i) for i, name in enumerate(names)]
@@ -434,6 +437,18 @@ class Owned:
     def __init__(self, handle: c_void_p, close: Any) -> None:
         self.handle = handle
         self.at_end(close, byref(handle))
+
+    @property
+    def _as_parameter_(self) -> c_void_p:
+        """What ctypes passes to C for this, which the call itself then keeps."""
+        return self.handle
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """copy and pickle ask for it: of two that have one handle, the first to go would close it under the other."""
+        raise TypeError(
+            f"{type(self).__module__}.{type(self).__name__} has memory of larder's library, which is not copied and "
+            "stays in its process: copy or pickle the batch, arrays or model over it"
+        )
 
     def at_end(self, call: Any, *arguments: Any) -> None:
         """What is called instead. It must not know this object, which would never end then."""

@@ -36,7 +36,7 @@ from ._arguments import (
     text_of,
     uri_of,
 )
-from ._batch import Batch, Hold, Maker
+from ._batch import Batch, Hold, Maker, named
 from ._carrier import Carrier, pin_functions
 from ._feedback import Desk, Exchange
 from ._fields import apply, fields_text, target_text
@@ -525,19 +525,25 @@ class Loader(Shown, Habits, Resumed):
         _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(held.handle)))
         s = _lib.BatchStruct.from_address(held.handle.value or 0)
         if self._maker is None:
-            own = self._own
-            self._maker = Structured(s, self._tensors, own.whole) if own else Maker(
-                s, self._tensors and not self._stages.own, self._last_channels)
-        b = self._maker.make(held, s)
+            self._maker = self._maker_of(s, self._tensors and not self._stages.own)
+        b = self._made(self._maker, held, s)
         b.owner = self._mark
-        if self._target is not None:
-            b.y = apply(self._target, b.fields, b.n, self._tensors)
         if self._stages.own and self._own is None:
             self._stages.run_batch(b, self._tensors)
         if self._carrier.device is not None:
             self._carrier.carry(b, held, handle)
         self._batch = b
         self._last, self._served_of = b.number, b.epoch
+        return b
+
+    def _maker_of(self, s: _lib.BatchStruct, tensors: bool) -> Any:
+        own = self._own
+        return Structured(s, self._tensors, own.whole) if own else Maker(s, tensors, self._last_channels)
+
+    def _made(self, maker: Any, held: Optional[Hold], s: _lib.BatchStruct) -> Batch:
+        b: Batch = maker.make(held, s)
+        if self._target is not None:
+            b.y = apply(self._target, b.fields, b.n, self._tensors)
         return b
 
     def _give_back(self) -> None:
@@ -553,7 +559,7 @@ class Loader(Shown, Habits, Resumed):
             if b is not None and self.listens:  # embeddings alone, which no loss is made of
                 self._take_hooked(b)
             if self.listens and self._desk.exchange:  # silent processes take part too
-                self._desk.open(b if b is not None else self._lent_batch(lent.contents))
+                self._desk.open(b if b is not None else named(lent.contents))
             if self.listens or self._compares:
                 self._desk.turn(self._handle, lent.contents.number, True)
         except Exception as e:

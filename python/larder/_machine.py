@@ -51,6 +51,7 @@ def constraints_of(name: str) -> dict:
 
 
 NO_TARGETS = "no_validation"  # scikit-learn's word for it
+ALTERED = "The internal representation of {} was altered"
 NOT_FINITE = "The dual coefficients or intercepts are not finite"
 Fitted = TypeVar("Fitted", bound="Machine")  # fit gives the machine itself
 
@@ -297,14 +298,15 @@ class Machine(BaseEstimator):
     def _take_parts(self, model, parts):
         """Those attributes that every model has, wherever it comes from."""
         values = parts.values
-        self._coef = _svm.array(parts.coef, parts.coef_lines, parts.vector_count)
+        coef = _svm.array(parts.coef, parts.coef_lines, parts.vector_count)
         self._rho = _svm.array(parts.rho, values)
         a, b = parts.sigmoid_a, parts.sigmoid_b
         self._sigmoid_a = _svm.array(a, max(values, 1)) if a and b else None
         self._sigmoid_b = _svm.array(b, values) if a and b else None
         vectors = _svm.array(parts.class_vectors, parts.classes)
         self._n_support = (vectors if self._class_count() else np.array([parts.vector_count])).astype(np.int32)
-        self._model = model
+        self._coef = coef  # last: whoever assembles beside this looks at it first
+        self._model = coef, model
 
     # ---- the model -------------------------------------------------------------------------------
 
@@ -350,7 +352,7 @@ class Machine(BaseEstimator):
         value = np.asarray(_dense(value), dtype=np.float64)
         if value.shape != self._coef.shape:
             raise ValueError(f"_dual_coef_ has the shape {value.shape}; {self._coef.shape} is wanted")
-        self._coef, self._model = value, None
+        self._coef = value  # a model of others is not taken again
 
     @property
     def intercept_(self) -> np.ndarray:
@@ -387,18 +389,26 @@ class Machine(BaseEstimator):
                 out.append(one @ vectors[a] + other @ vectors[b])
         return sp.vstack(out).tocsr() if self._sparse else np.vstack(out)
 
-    def _assemble(self, label=None):
+    def _assemble(self, coef, label=None):
         """The library's model from the attributes: a pickled estimator has them alone."""
         lib = _svm.library()
-        classes = self._class_count() or 2
+        named = self._class_count()
+        classes = named or 2
         label = np.arange(classes, dtype=np.float64) if label is None else label
-        if self._is_given():
-            vectors = _svm.rows_of(self._serial[:, None].astype(float), None, index_zero=True)
-        elif len(self.support_):
-            vectors = _svm.rows_of(self.support_vectors_, None)
-        else:
+        rho, a, b, of_class = self._rho, self._sigmoid_a, self._sigmoid_b, self._n_support.astype(np.uint64)
+        rows = self._serial[:, None].astype(float) if self._is_given() else self.support_vectors_
+        n = rows.shape[0]
+        if not n and not self._is_given():
             raise ValueError("a model without support vectors cannot be assembled")
-        coef, of_class = np.ascontiguousarray(self._coef), self._n_support.astype(np.uint64)
+        # The library reads so many, and another thread may be in the middle of fit.
+        pairs = named * (named - 1) // 2 if named else 1
+        wanted = [(coef, (max(named - 1, 1), n)), (rho, (pairs,)), (of_class, (named or 1,)), (label, (classes,))]
+        wanted += [] if a is None else [(a, (max(pairs, 1),))]
+        wanted += [] if b is None else [(b, (pairs,))]
+        if any(part.shape != shape for part, shape in wanted):
+            raise ValueError(ALTERED.format(type(self).__name__))
+        vectors = _svm.rows_of(rows, None, index_zero=self._is_given())
+        coef = np.ascontiguousarray(coef)
         parts = _svm.Parts(
             task=self._task,
             kernel=_svm.KERNELS["precomputed" if self._is_given() else self.kernel],
@@ -409,12 +419,12 @@ class Machine(BaseEstimator):
             label=_svm.pointer(label),
             class_vectors=_svm.pointer(of_class),
             coef=_svm.pointer(coef),
-            rho=_svm.pointer(self._rho),
+            rho=_svm.pointer(rho),
             vectors=vectors.handle,
         )
-        if self._sigmoid_a is not None and self._sigmoid_b is not None:
-            parts.sigmoid_a = _svm.pointer(self._sigmoid_a)
-            parts.sigmoid_b = _svm.pointer(self._sigmoid_b)
+        if a is not None and b is not None:
+            parts.sigmoid_a = _svm.pointer(a)
+            parts.sigmoid_b = _svm.pointer(b)
         model = c_void_p()
         _lib.check(lib.larder_svm_assemble(byref(model), byref(parts)))
         return _lib.Owned(model, lib.larder_svm_model_close)
@@ -432,13 +442,16 @@ class Machine(BaseEstimator):
             state["_sparse"] = sp.issparse(state["support_vectors_"])
         super().__setstate__(state)
 
-    def _ready(self):
+    def _ready(self) -> _lib.Owned:
+        """The library's model, which is to be held while it is used: another thread may assemble or fit one
+        meanwhile. One made of other coefficients than there are now is not taken again."""
         check_is_fitted(self)
         if len(self.support_) != self._n_support.sum():
-            raise ValueError(f"The internal representation of {type(self).__name__} was altered")
-        if getattr(self, "_model", None) is None:
-            self._model = self._assemble()
-        return self._model.handle
+            raise ValueError(ALTERED.format(type(self).__name__))
+        coef, kept = self._coef, getattr(self, "_model", None)
+        if kept is None or kept[0] is not coef:
+            kept = self._model = coef, self._assemble(coef)
+        return kept[1]
 
     def save(self, path: Any) -> None:
         """Writes the model as LIBSVM's svm-predict, ``larder svm-predict`` and ``larder.svm.load`` read
@@ -448,8 +461,7 @@ class Machine(BaseEstimator):
         if self._class_count() and len(self.support_):
             labels = _as_labels(self.classes_)
             if labels is not None:
-                named = self._assemble(labels)
-                model = named.handle
+                model = self._assemble(self._coef, labels)
         _lib.check(_svm.library().larder_svm_save(model, _lib.text(path)))
 
     # ---- prediction ------------------------------------------------------------------------------
@@ -481,7 +493,7 @@ class Machine(BaseEstimator):
     def _values(self, X) -> np.ndarray:
         """Decision values as LIBSVM has them: rows x decision functions."""
         model = self._ready()
-        out = np.empty((_num_samples(X), len(self._rho)))
+        out = np.empty((_num_samples(X), _svm.parts_of(model).values))
         _svm.predict(model, self._data(X), self._where(), values=out)
         return out
 

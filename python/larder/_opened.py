@@ -6,7 +6,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from typing import Any, Optional
+import time
+from typing import Any, Callable, List, Optional, TypeVar
 
 from . import _lib
 from ._errors import StateError
@@ -15,6 +16,8 @@ from ._batch import Batch
 from ._carrier import Carrier
 from ._feedback import Desk
 from ._graph import Graph
+
+Answer = TypeVar("Answer")
 
 
 class Opened:
@@ -42,6 +45,7 @@ class Opened:
         self._taking = threading.RLock()  # held by who takes a batch, or ends it all
         self._inside = 0  # calls of next under way, by who holds it
         self._ending = False  # as soon as they are over
+        self._callers: List[int] = []  # threads in calls that may come beside next
         self._lent = _lib.BatchPointer()  # the C batch at hand, and what Python made of it
         self._batch: Optional[Batch] = None
         self._maker: Any = None
@@ -67,12 +71,36 @@ class Opened:
             raise StateError(
                 "this loader was opened before a fork; open one in each process"
             )
-        if self._ending and not self._inside:  # closed by one's own code meanwhile
-            with self._taking:
+        if self._ending and not self._inside and threading.get_ident() not in self._callers:
+            with self._taking:  # closed by one's own code meanwhile
                 self._end()
         if not self._handle:
             raise StateError("this loader is closed")
         return self._handle
+
+    def _beside(self, call: Callable[..., Answer], *given: Any) -> Answer:
+        """call(handle, …), which may come beside next and from any thread: who ends the loader waits for it."""
+        self._open()
+        return self._called(call, *given)
+
+    def _called(self, call: Callable[..., Answer], *given: Any) -> Answer:
+        me = threading.get_ident()
+        try:
+            self._callers.append(me)  # inside: Ctrl-C right after it leaves nobody in the list
+            handle = self._handle
+            if not handle:
+                raise StateError("this loader is closed")
+            return call(handle, *given)
+        finally:
+            if me in self._callers:
+                self._callers.remove(me)
+
+    def _wake(self) -> None:
+        """Whoever waits for a batch."""
+        try:
+            self._called(self._lib.larder_loader_cancel)
+        except StateError:  # another thread was quicker to end it
+            pass
 
     def _tell_notes(self, stacklevel: int) -> None:
         """What the library has to say that is no error, once."""
@@ -83,14 +111,14 @@ class Opened:
     @property
     def samples(self) -> int:
         """Of the whole data set."""
-        return int(_lib.about(self._open()).samples)
+        return int(self._beside(_lib.about).samples)
 
     @property
     def epoch(self) -> int:
         """The epoch of the batch that comes next."""
         if self._wanted_epoch is not None:
             return self._wanted_epoch
-        return int(_lib.about(self._open()).epoch)
+        return int(self._beside(_lib.about).epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """The next ``iter`` is this epoch, as with a DistributedSampler. In the order 0, 1, 2 …, or
@@ -100,7 +128,7 @@ class Opened:
 
     def __len__(self) -> int:
         """Batches of the epoch, for this process."""
-        return int(_lib.about(self._open()).batches)
+        return int(self._beside(_lib.about).batches)
 
     def close(self) -> None:
         """Ends threads and gives memory back; arrays that are still in use stay valid."""
@@ -109,14 +137,15 @@ class Opened:
             return
         if self._own is not None and self._own.crew.inside():  # called by one's own code, in a thread of larder's
             self._ending = True
-            self._lib.larder_loader_cancel(self._handle)
+            self._wake()
             return
         if not self._taking.acquire(blocking=False):  # another thread waits for a batch: wake it
-            self._lib.larder_loader_cancel(self._handle)
+            self._wake()
             self._taking.acquire()
         try:
-            if self._inside and self._handle:  # called by next itself: an evaluator, a signal's handler
-                self._lib.larder_loader_cancel(self._handle)
+            inside = self._inside or threading.get_ident() in self._callers
+            if inside and self._handle:  # called by next itself, or a look: an evaluator, a signal's handler
+                self._wake()
                 self._ending = True
             else:
                 self._end()
@@ -125,6 +154,11 @@ class Opened:
 
     def _end(self) -> None:
         handle, self._handle = self._handle, None
+        try:
+            self._wait_for_callers()
+        except BaseException:  # Ctrl-C: nothing has ended
+            self._handle = handle
+            raise
         self._turns += 1
         self._lent, self._batch = _lib.BatchPointer(), None
         if handle:
@@ -134,6 +168,11 @@ class Opened:
             self._desk.pending.clear()
             self._end_own()
             _lib.warn(fresh, 4)  # at last: a warning may be an error
+
+    def _wait_for_callers(self) -> None:
+        me = threading.get_ident()
+        while any(caller != me for caller in list(self._callers)):
+            time.sleep(0.001)
 
     def _end_own(self) -> None:
         """Nobody needs workers any more."""

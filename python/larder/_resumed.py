@@ -21,7 +21,9 @@ class Resumed(Heard):
         """All that is needed to go on after the batches taken so far: the same remaining ids, the
         same augmentation. The batch at hand counts as taken. Each process saves its own; of those
         that share a cache, all do it after the same batch."""
-        handle = self._open()
+        return self._beside(self._saved)
+
+    def _saved(self, handle: int) -> Dict[str, Any]:
         if self._batch is not None and self.listens:
             self._take_hooked(self._batch)
         if not self._desk.exchange and not self._desk.own:
@@ -36,7 +38,7 @@ class Resumed(Heard):
             self._lib.larder_free(data)
         return {
             "version": 1,
-            "epoch": self.epoch,
+            "epoch": self._wanted_epoch if self._wanted_epoch is not None else _lib.about(handle).epoch,
             "last": self._last,
             "rank": self.rank,
             "world": self.world,
@@ -54,6 +56,10 @@ class Resumed(Heard):
         size. A loader in use begins anew for it, with an empty cache and new threads; one that
         records or is one of several processes takes a state right after opening alone. With another number of processes: a list of the states of
         all there were, the same for each; of one alone, what the others reported last is missing."""
+        with self._taking:
+            self._load(state)
+
+    def _load(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         if isinstance(state, (list, tuple)):
             self._load_all([_checked(s) for s in state])
             return
@@ -84,11 +90,11 @@ class Resumed(Heard):
     def _load_all(self, states: List[Dict[str, Any]]) -> None:
         states = sorted(states, key=lambda s: s["rank"])
         if len(states) == self.world and all(s["world"] == self.world for s in states):
-            self.load_state_dict(states[self.rank])
+            self._load(states[self.rank])
             return
         if not states or [s["rank"] for s in states] != list(range(states[0]["world"])):
             raise FormatError("not the states of all processes of a run, one of each")
-        self.load_state_dict(states[0])
+        self._load(states[0])
         full = sum(s["batch_size"] or 0 for s in states)
         if self.world * self.batch_size == full:
             dealt = full if states[0].get("dealt") else 0

@@ -95,7 +95,7 @@ class BatchSampler(_OfLists):
         b = self._drawn.popleft()
         try:
             self._loader.report(loss, logits, embeddings, batch=b)
-            self._loader._desk.flush(self._loader._handle)
+            self._loader._beside(self._loader._desk.flush)
         except StateError as e:
             if not self._refused:
                 warnings.warn(f"larder: {e}; raise `lag` (more than workers x prefetch_factor)")

@@ -36,7 +36,7 @@ class Structured:
     def make(self, hold: Hold, s: _lib.BatchStruct) -> Batch:
         b = Batch()
         b.owner, b.fields = None, {}
-        b.number, b.epoch = s.number, s.epoch
+        b.number, b.epoch, b.mix_weight = s.number, s.epoch, s.mix_weight
         b._lies = (hold, s, self.tensors)
         columns = s.columns[: s.column_count]
         if self.whole:

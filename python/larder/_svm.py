@@ -290,17 +290,17 @@ def sentences(conf: Conf) -> list:
     return said
 
 
-def predict(model: c_void_p, data: _lib.Owned, device: str = "cpu", *, labels=None, values=None,
+def predict(model: _lib.Owned, data: _lib.Owned, device: str = "cpu", *, labels=None, values=None,
             probabilities=None) -> None:
     """Fills in those arrays that are given."""
     out = [None if a is None else a.ctypes.data for a in (labels, values, probabilities)]
-    _lib.check(library().larder_svm_predict_on(model, data.handle, _lib.text(device), *out))
+    _lib.check(library().larder_svm_predict_on(model, data, _lib.text(device), *out))
 
 
 def parts_of(model: _lib.Owned) -> Parts:
     """Whatever a model is made of; its pointers are good as long as the model."""
     parts = Parts()
-    _lib.check(library().larder_svm_disassemble(model.handle, byref(parts)))
+    _lib.check(library().larder_svm_disassemble(model, byref(parts)))
     return parts
 
 

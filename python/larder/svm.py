@@ -89,8 +89,9 @@ class _Classifier(ClassifierMixin, Machine):
         X = self._check_X(X)
         if self._sigmoid_a is None:
             raise NotFittedError("predict_proba is not available when fitted with probability=False")
-        out = np.empty((_num_samples(X), len(self.classes_)))
-        _svm.predict(self._ready(), self._data(X), self._where(), probabilities=out)
+        model = self._ready()
+        out = np.empty((_num_samples(X), _svm.parts_of(model).classes))
+        _svm.predict(model, self._data(X), self._where(), probabilities=out)
         return out
 
     @available_if(_has_probability)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 import unittest
 
@@ -60,6 +61,20 @@ class Samples(unittest.TestCase):
             for b in l:
                 for i, row in zip(b.ids.tolist(), b.x):
                     self.assertTrue(torch.equal(d[i][0], row))
+
+    def test_closed_by_another_thread_in_the_middle(self):
+        d = larder.Dataset(SOURCE, augment=PIXELS, torch=False)
+        x = larder.Dataset(SOURCE, augment=PIXELS, torch=False)[7][0].tolist()
+
+        def chances(n, drawn=d._chances):
+            t = threading.Thread(target=d.close)
+            t.start()
+            t.join()
+            return drawn(n)
+
+        d._chances = chances
+        self.assertEqual(d[7][0].tolist(), x)
+        d.close()
 
     def test_what_is_wrong_is_said_at_once(self):
         with self.assertRaises(FileNotFoundError):

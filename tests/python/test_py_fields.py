@@ -296,6 +296,27 @@ class Fields(unittest.TestCase):
                 self.assertEqual(text[k], "caption %d é" % i)
                 self.assertEqual(boxes[k].tolist(), sample(i)[1]["boxes"])
 
+    def test_held_after_an_evaluator(self):
+        kept = []
+
+        def evaluate(b):
+            kept.append(b)
+            return b.served.float()
+
+        self.uri = shard(self.at / "more.tar", members(range(64)))
+        with self.load(fields="png,txt,npy,npz.a:array;ragged=true", recipe="impact:warm_max=2,full_every=1",
+                       evaluator=evaluate) as loader:
+            for _ in range(3):
+                for b in loader:
+                    loader.report(loss=b.served.float())
+        self.assertGreater(len(kept), 0)
+        for b in kept:
+            for k, i in enumerate(b.served.tolist()):
+                self.assertEqual(b["npz.a"][k].tolist(), list(range(i % 3 + 1)))
+                self.assertEqual(b["txt"][k], "caption %d é" % i)
+                want = numpy.load(io.BytesIO(sample(i)[0]["npy"]))
+                self.assertEqual(b["npy"][k].tolist(), want.tolist())
+
     # ---- what is wrong is named -------------------------------------------------------------------------
 
     def test_bad_samples_by_name(self):

@@ -8,6 +8,7 @@ import io
 import os
 import pickle
 import threading
+import time
 import unittest
 import warnings
 
@@ -398,6 +399,44 @@ class Users(unittest.TestCase):
         l.close()
         t.join()
         self.assertEqual(len(heard), 1)
+
+    def test_closed_while_another_thread_looks(self):
+        l = loader()
+        closer = threading.Thread(target=l.close)
+
+        class Library:
+            def __getattr__(self, name, real=l._lib):
+                return getattr(real, name)
+
+            def larder_loader_stat(self, *given, real=l._lib):
+                if not closer.ident:
+                    closer.start()
+                    while l._handle:  # until it is told that it is closed
+                        time.sleep(0.001)
+                return real.larder_loader_stat(*given)
+
+        l._lib = Library()
+        stats = l.stats()
+        closer.join()
+        self.assertEqual(stats["reports_refused"], 0)
+        with self.assertRaisesRegex(larder.StateError, "closed"):
+            l.stats()
+
+    def test_closed_by_a_signal_while_it_looks(self):
+        l = loader()
+
+        class Library:
+            def __getattr__(self, name, real=l._lib):
+                return getattr(real, name)
+
+            def larder_loader_stat(self, *given, real=l._lib):
+                l.close()  # as a handler of a signal does, in this thread
+                return real.larder_loader_stat(*given)
+
+        l._lib = Library()
+        self.assertEqual(l.stats()["reports_refused"], 0)
+        with self.assertRaisesRegex(larder.StateError, "closed"):
+            l.stats()
 
     def test_accumulated_gradients(self):
         """Several batches a step, each reported when its losses are there."""

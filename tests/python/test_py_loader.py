@@ -303,6 +303,14 @@ class Batches(unittest.TestCase):
             self.assertEqual(c.ids.tolist(), ids)
             self.assertEqual(c.n, 64)
 
+    def test_what_c_gave_is_not_copied(self):
+        """Else the copy, as it goes, gives the memory back under the batch."""
+        with loader() as l:
+            b = next(iter(l))
+            for wrong in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, "Hold has memory of larder's library, which is not copied"):
+                    wrong(b._lies[0])
+
     def test_no_batch_leaks(self):
         with loader() as l:
             kept = list(l)

@@ -1,7 +1,9 @@
 """A data set and functions of one's own: the same batches whoever runs them, and no more reads than needed."""
 
+import copy
 import gc
 import os
+import pickle
 import random
 import resource
 import signal
@@ -113,6 +115,45 @@ class Batches(unittest.TestCase):
                     self.assertEqual(shown(b[k]), shown(theirs[k]), k)
                     self.assertEqual(shown(b.data[k]), shown(theirs[k]), k)
                 self.assertEqual(b.data["pair"]._fields, ("image", "target"))
+
+    def test_copies(self):
+        class Named(Pictures):
+            def __getitem__(self, i):
+                return {"image": self.picture(i), "name": f"n{i}"}
+
+        names = [name for name in larder.Batch.__slots__ if not name.startswith("_") and name != "owner"]
+        for ds in (Pictures(), Named()):
+            with opened(ds) as l:
+                b = next(iter(l))
+            whole = {name: shown(getattr(b, name)) for name in names if not name.endswith("_host")}
+            self.assertEqual(whole["mix_weight"], 1)
+            moved = b.to("cpu")
+            for other in (copy.copy(b), copy.deepcopy(b), pickle.loads(pickle.dumps(b)), moved, copy.copy(moved),
+                          copy.deepcopy(moved), pickle.loads(pickle.dumps(moved)), copy.copy(b).to("cpu")):
+                self.assertEqual({name: shown(getattr(other, name)) for name in whole}, whole)
+
+    def test_an_evaluator_gets_the_same_and_may_keep_it(self):
+        class Named(Pictures):
+            def __getitem__(self, i):
+                return {"image": self.picture(i), "name": f"n{i}"}
+
+        for ds in (Pictures(), Named()):
+            kept = []
+
+            def evaluate(b):
+                kept.append((b, shown(b.data), b.y.tolist()))
+                return b.served.float()
+
+            with opened(ds, recipe="impact:warm_max=2,full_every=1", evaluator=evaluate) as l:
+                for _ in range(3):
+                    for b in l:
+                        l.report(loss=b.served.float())
+            self.assertGreater(len(kept), 0)
+            for b, data, y in kept:
+                self.assertEqual(y, [i % 7 for i in b.served.tolist()])
+                self.assertEqual((shown(b.data), b.y.tolist()), (data, y))
+                image = b.x if isinstance(ds[0], tuple) else b["image"]
+                self.assertEqual(shown(image), shown(torch.stack([ds.picture(i) for i in b.served.tolist()])))
 
     def test_one_value(self):
         class Bare(Pictures):

@@ -195,6 +195,7 @@ class Translation(unittest.TestCase):
                 soft = b.mixed_targets(2)
                 want = torch.nn.functional.one_hot(y, 2) * w + torch.nn.functional.one_hot(y.roll(1), 2) * (1 - w)
                 self.assertLess((soft - want).abs().max().item(), 1e-6)
+                self.assertTrue(torch.equal(b.to("cpu").mixed_targets(2), soft))
             weights.append(w)
         self.assertEqual(len(set(weights)), 4)
 

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
+import unittest.mock
 import warnings
 
 try:
@@ -28,7 +30,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 PYTHON = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python")
 sys.path.insert(0, PYTHON)
-from larder import svm  # noqa: E402
+from larder import _svm, svm  # noqa: E402
 
 PAIRS = [(svm.SVC, peer.SVC), (svm.NuSVC, peer.NuSVC), (svm.SVR, peer.SVR), (svm.NuSVR, peer.NuSVR),
          (svm.OneClassSVM, peer.OneClassSVM)]
@@ -116,6 +118,87 @@ class Estimators(unittest.TestCase):
             np.testing.assert_array_equal(again.predict(X), model.predict(X))
             if hasattr(model, "predict_proba"):
                 np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X))
+
+
+def in_a_thread(call):
+    t = threading.Thread(target=call)
+    t.start()
+    t.join()
+
+
+class Threads(unittest.TestCase):
+    """Others come in between: their threads have run to the end there."""
+
+    def setUp(self):
+        self.X, self.y = digits(300)
+        self.model = svm.SVC(n_jobs=1, decision_function_shape="ovo").fit(self.X, self.y)
+        self.values = self.model.decision_function(self.X)
+
+    def other_fit(self, model):
+        return lambda: model.fit(self.X[:80], self.y[:80] % 2)
+
+    def test_two_assemble_a_pickled_one(self):
+        model = pickle.loads(pickle.dumps(self.model))
+        inside, go, first = threading.Event(), threading.Event(), []
+
+        def late(*args, made=model._assemble):
+            if threading.current_thread() is thread:
+                inside.set()
+                go.wait()
+            return made(*args)
+
+        def predict(*args, real=_svm.predict, **out):
+            if threading.current_thread() is not thread:  # it has a model, and now another takes its place
+                go.set()
+                thread.join()
+            return real(*args, **out)
+
+        thread = threading.Thread(target=lambda: first.append(model.decision_function(self.X)))
+        model._assemble = late
+        with unittest.mock.patch.object(_svm, "predict", predict):
+            thread.start()
+            inside.wait()
+            values = model.decision_function(self.X)
+        np.testing.assert_array_equal(values, self.values)
+        np.testing.assert_array_equal(first[0], self.values)
+
+    def test_fitted_again_beside_a_prediction(self):
+        def predict(*args, real=_svm.predict, **out):
+            in_a_thread(self.other_fit(self.model))
+            return real(*args, **out)
+
+        with unittest.mock.patch.object(_svm, "predict", predict):
+            np.testing.assert_array_equal(self.model._values(self.X), self.values)
+
+    def test_values_are_as_many_as_the_model_has(self):
+        def ready(real=self.model._ready):
+            model = real()
+            in_a_thread(self.other_fit(self.model))
+            return model
+
+        self.model._ready = ready
+        np.testing.assert_array_equal(self.model._values(self.X), self.values)
+
+    def test_fitted_again_beside_an_assembly(self):
+        model = pickle.loads(pickle.dumps(self.model))
+
+        def assemble(*args, real=model._assemble):
+            out = real(*args)
+            in_a_thread(self.other_fit(model))
+            return out
+
+        model._assemble = assemble
+        np.testing.assert_array_equal(model._values(self.X), self.values)
+        want = svm.SVC(n_jobs=1).fit(self.X[:80], self.y[:80] % 2).predict(self.X)
+        np.testing.assert_array_equal(model.predict(self.X), want)
+
+    def test_halves_of_two_fits_are_refused(self):
+        other = svm.SVC(n_jobs=1).fit(self.X[:80], self.y[:80] % 2)
+        for name in ("_rho", "_coef", "support_vectors_", "classes_"):
+            model = pickle.loads(pickle.dumps(self.model))
+            setattr(model, name, getattr(other, name))
+            with self.assertRaisesRegex(ValueError, "SVC was altered", msg=name):
+                model.predict(self.X)
 
 
 class SameResult(unittest.TestCase):
