@@ -25,6 +25,7 @@ enum { CONNECTIONS = 256, BACKLOG = 256, TOKEN_BYTES = 16, ANSWER_HEAD = 1280 };
 enum { LATE = 2 << 20 };    /* bytes of texts of earlier looks that somebody has not taken yet */
 enum { UNSENT = 64 << 10 }; /* bytes that the system keeps of one visitor's answer, by our count */
 static const double look_every = 1, head_within = 10, idle_for = 30, send_within = 30; /* seconds */
+static const double ask_within = 1; /* seconds; where places are rare */
 
 /* Made once, sent to many. It goes with the last who is sent it, but for those of the last look. */
 typedef struct text {
@@ -43,10 +44,14 @@ typedef struct visitor {
     char head[ANSWER_HEAD];
     size_t head_size, body_size, size, sent;
     const char *body;
-    text *of;     /* the body's, or NULL */
-    bool live;    /* gets every new state */
-    bool leaving; /* closed once everything is sent */
-    double until; /* it has to have said or taken something by then */
+    text *of;      /* the body's, or NULL */
+    uint64_t came; /* the how manieth */
+    double moved;  /* when it came, asked or took something */
+    bool asked;    /* something, ever */
+    bool known;    /* by the token, where there is one */
+    bool live;     /* gets every new state */
+    bool leaving;  /* closed once everything is sent */
+    double until;  /* it has to have said or taken something by then */
 } visitor;
 
 struct larder__http {
@@ -57,7 +62,8 @@ struct larder__http {
     text *state, *history, *metrics; /* as of the last look, made when first asked for */
     text *late;                      /* the newest first */
     size_t late_bytes;
-    double next_look;
+    double looked, next_look;
+    uint64_t arrivals;
     visitor visitors[CONNECTIONS];
 };
 
@@ -375,7 +381,7 @@ static bool answer_data(larder__http *h, visitor *v, const larder__http_request 
         i++;
     if (i == count && !events)
         return false;
-    if (h->token[0] && !larder__token_equal(r->token, h->token)) {
+    if (!v->known) {
         refuse(v, r, 401, "the address that larder printed has the token in it");
         return true;
     }
@@ -392,6 +398,7 @@ static bool answer_data(larder__http *h, visitor *v, const larder__http_request 
 }
 
 static void respond(larder__http *h, visitor *v, const larder__http_request *r) {
+    v->known = !h->token[0] || larder__token_equal(r->token, h->token);
     if (h->local && !h->token[0] && r->named && !larder__http_host_is_local(r->host))
         refuse(v, r, 403, "this page is served under the names of this machine alone");
     else if (!answer_data(h, v, r) && !answer_file(v, r))
@@ -434,6 +441,7 @@ static bool flush(larder__http *h, visitor *v, double now) {
         if (n < 0)
             return errno == EAGAIN || errno == EWOULDBLOCK;
         v->sent += (size_t)n;
+        v->moved = now;
         v->until = now + send_within;
     }
     let_go(h, v);
@@ -458,6 +466,8 @@ static bool converse(larder__http *h, visitor *v, double now) {
         }
         v->got -= used;
         memmove(v->in, v->in + used, v->got);
+        v->asked = true;
+        v->moved = now;
         v->until = now + idle_for;
         if (!flush(h, v, now))
             return false;
@@ -503,6 +513,7 @@ static void look(larder__http *h, double now) {
     retire(h, &h->history);
     retire(h, &h->metrics);
     drop_late(h);
+    h->looked = now;
     h->next_look = now + look_every;
     for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++)
         if (v->fd >= 0 && v->live && v->size == 0) { /* who is slow misses some */
@@ -540,25 +551,57 @@ static void drop_gone(larder__http *h, double now) {
         }
 }
 
+/* Who goes first where there is no place: who has come and says nothing, who shows no token. */
+static int rank(const larder__http *h, const visitor *v, double now) {
+    if (!v->asked)
+        return now - v->moved > ask_within ? 0 : 2;
+    return h->token[0] && !v->known ? 1 : 2;
+}
+
+/* Of those alike, who has been idle for longest. Who takes each state is as idle as the last look
+ * is old, and of these the last to come goes: a crowd does not push out who was there before it. */
+static bool goes_before(const larder__http *h, const visitor *a, const visitor *b, double now) {
+    int rank_a = rank(h, a, now), rank_b = rank(h, b, now);
+    bool takes_a = a->live && a->size == 0, takes_b = b->live && b->size == 0;
+    double idle_a = takes_a ? h->looked : a->moved, idle_b = takes_b ? h->looked : b->moved;
+    if (rank_a != rank_b)
+        return rank_a < rank_b;
+    if (idle_a < idle_b || idle_b < idle_a)
+        return idle_a < idle_b;
+    if (takes_a != takes_b)
+        return takes_a;
+    return takes_a ? a->came > b->came : a->came < b->came;
+}
+
+/* Whoever comes gets a place: otherwise those who hold all of them would keep everybody out. */
+static visitor *make_place(larder__http *h, double now) {
+    visitor *v = free_place(h);
+    if (!v) {
+        drop_gone(h, now);
+        v = free_place(h);
+    }
+    if (v)
+        return v;
+    v = h->visitors;
+    for (visitor *other = v + 1; other < h->visitors + CONNECTIONS; other++)
+        if (goes_before(h, other, v, now))
+            v = other;
+    hang_up(h, v);
+    return v;
+}
+
+/* As many as may be waiting, and no more: who comes faster does not keep it from others. */
 static void welcome(larder__http *h, double now) {
     const int on = 1;
     int fd;
-    while ((fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        visitor *v = free_place(h);
-        if (!v) {
-            drop_gone(h, now);
-            v = free_place(h);
-        }
-        if (!v) { /* it may come again */
-            static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
-                                       "Connection: close\r\n\r\n";
-            ssize_t n = send(fd, full, sizeof full - 1, MSG_NOSIGNAL);
-            (void)n;
-            close(fd);
-            continue;
-        }
+    for (int i = 0; i < BACKLOG; i++) {
+        if ((fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0)
+            return;
+        visitor *v = make_place(h, now);
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         v->fd = fd;
+        v->came = ++h->arrivals;
+        v->moved = now;
         v->until = now + head_within;
     }
 }

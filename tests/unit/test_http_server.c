@@ -389,6 +389,39 @@ static void those_who_do_not_read(void **state) {
         larder__expose_end(&jobs[i]);
 }
 
+/* More than there are places for, who all take their events: somebody else is served still, and who
+ * was there first hears on. */
+static void a_crowd_keeps_nobody_out(void **state) {
+    (void)state;
+    enum { MANY = 300 };
+    static int crowd[MANY];
+    larder__http *h;
+    pthread_t thread;
+    char text[16];
+    begin(&h, &thread);
+    int first = visit(h);
+    ask(first, "/events");
+    for (int i = 0; i < 2; i++)
+        await_event(first);
+    for (int i = 0; i < MANY; i++) {
+        crowd[i] = visit(h);
+        ask(crowd[i], "/events");
+        hear(crowd[i], text, 12);
+    }
+    for (int i = 0; i < 4; i++) {
+        int fd = visit(h);
+        ask(fd, "/state.json");
+        hear(fd, text, 12);
+        assert_string_equal(text, "HTTP/1.1 200");
+        close(fd);
+        await_event(first);
+    }
+    for (int i = 0; i < MANY; i++)
+        close(crowd[i]);
+    close(first);
+    end(&h, thread);
+}
+
 int main(void) {
 #ifdef __GLIBC__
     mallopt(M_ARENA_MAX, 1); /* threads have none of their own, which would not be counted */
@@ -399,6 +432,7 @@ int main(void) {
         cmocka_unit_test(hosts),
         cmocka_unit_test(requests),
         cmocka_unit_test(those_who_do_not_read),
+        cmocka_unit_test(a_crowd_keeps_nobody_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
