@@ -214,9 +214,18 @@ static void say_timeout(larder__web_try *t, const larder__web_site *site, const 
                            (unsigned long long)t->body);
 }
 
+/* libcurl's own words, unless they may repeat an address with a password in it, perhaps cut short:
+ * it does that with a proxy's that it does not take. */
+static const char *what_curl_says(const larder__web_try *t, CURLcode rc) {
+    if (strncasecmp(t->says, "unsupported proxy", 17) == 0)
+        return "the proxy that the environment names has no address that libcurl takes";
+    bool repeats = strchr(t->says, '@') || strstr(t->says, "://");
+    return t->says[0] && !repeats ? t->says : curl_easy_strerror(rc);
+}
+
 static larder__web_outcome judge_failure(larder__web_try *t, const larder__web_site *site,
                                          CURLcode rc) {
-    const char *host, *says = t->says[0] ? t->says : curl_easy_strerror(rc);
+    const char *host, *says = what_curl_says(t, rc);
     int size = host_size(t->dressed.url.at, &host);
     larder__web_request *r = t->request;
     switch (rc) {
