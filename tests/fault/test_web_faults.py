@@ -173,6 +173,9 @@ class Faults(unittest.TestCase):
     def test_closed_for_good(self):
         self.stays("close", E_IO, "the answer broke off after 0 bytes", path=self.listed())
 
+    def test_endless_line_of_a_head(self):
+        self.stays("longline", E_IO, "a line in the head of the answer is longer", path=self.listed())
+
     def test_redirect_loop(self):
         self.stays("loop", E_IO, "redirected more than 5 times", path=self.listed())
 

@@ -242,6 +242,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif name == "hang":
             self.server.stalled.wait(60)
             self.close_connection = True
+        elif name == "longline":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * (1 << 20))
+            self.close_connection = True
         elif name == "close":
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
