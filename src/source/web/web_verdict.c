@@ -208,6 +208,11 @@ static void say_timeout(larder__web_try *t, const larder__web_site *site, const 
     if (connected == 0)
         larder__web_answer(t->request, site, LARDER_E_IO, "no connection to %.*s in time", size,
                            host);
+    else if (t->dripped)
+        larder__web_answer(t->request, site, LARDER_E_IO,
+                           "the server sends too slowly: %llu bytes came, less than %d of them "
+                           "in the last two times stall=",
+                           (unsigned long long)t->body, LARDER__WEB_LITTLE);
     else
         larder__web_answer(t->request, site, LARDER_E_IO,
                            "the server stopped sending after %llu bytes",
