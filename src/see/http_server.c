@@ -21,23 +21,37 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CONNECTIONS = 256, BACKLOG = 256, TOKEN_BYTES = 16 };
+enum { CONNECTIONS = 256, BACKLOG = 256, TOKEN_BYTES = 16, ANSWER_HEAD = 1280 };
+enum { LATE = 2 << 20 };    /* bytes of texts of earlier looks that somebody has not taken yet */
+enum { UNSENT = 64 << 10 }; /* bytes that the system keeps of one visitor's answer, by our count */
 static const double look_every = 1, head_within = 10, idle_for = 30, send_within = 30; /* seconds */
+static const double ask_within = 1; /* seconds; where places are rare */
 
-typedef struct text { /* made once, sent to many */
+/* Made once, sent to many. It goes with the last who is sent it, but for those of the last look. */
+typedef struct text {
     char *at;
-    size_t size;
+    size_t size, held; /* held: by so many visitors */
+    bool late;         /* of an earlier look */
+    struct text *older;
 } text;
 
 typedef struct visitor {
     int fd; /* -1: nobody */
     char in[LARDER__HTTP_HEAD];
     size_t got;
-    char *out; /* what is left to send begins at `sent` */
-    size_t size, sent;
-    bool live;    /* gets every new state */
-    bool leaving; /* closed once everything is sent */
-    double until; /* it has to have said or taken something by then */
+    /* What is sent: a head, a body that is not its own, and perhaps the end of an event. `size`
+     * bytes in all, 0: nothing, of which `sent` have gone. */
+    char head[ANSWER_HEAD];
+    size_t head_size, body_size, size, sent;
+    const char *body;
+    text *of;      /* the body's, or NULL */
+    uint64_t came; /* the how manieth */
+    double moved;  /* when it came, asked or took something */
+    bool asked;    /* something, ever */
+    bool known;    /* by the token, where there is one */
+    bool live;     /* gets every new state */
+    bool leaving;  /* closed once everything is sent */
+    double until;  /* it has to have said or taken something by then */
 } visitor;
 
 struct larder__http {
@@ -45,8 +59,11 @@ struct larder__http {
     bool local;
     char token[80], url[256];
     larder__board *board;
-    text state, history, metrics; /* as of the last look, made when first asked for */
-    double next_look;
+    text *state, *history, *metrics; /* as of the last look, made when first asked for */
+    text *late;                      /* the newest first */
+    size_t late_bytes;
+    double looked, next_look;
+    uint64_t arrivals;
     visitor visitors[CONNECTIONS];
 };
 
@@ -122,11 +139,13 @@ static int choose_token(larder__http *h, const char *given) {
 }
 
 static int bind_listener(larder__http *h, const char *said, address *a, socklen_t size) {
-    const int on = 1;
+    const int on = 1, unsent = UNSENT;
     h->listener = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (h->listener < 0)
         return larder__fail(LARDER_E_IO, "%s: %s", said, strerror(errno));
     setsockopt(h->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    /* Visitors' sockets have it from here: the system holds little for who does not read. */
+    setsockopt(h->listener, SOL_SOCKET, SO_SNDBUF, &unsent, sizeof unsent);
     if (bind(h->listener, &a->any, size) < 0 || listen(h->listener, BACKLOG) < 0)
         return larder__fail(errno == EADDRINUSE ? LARDER_E_STATE : LARDER_E_IO, "%s: %s%s", said,
                             strerror(errno),
@@ -183,32 +202,67 @@ void larder__http_stop(larder__http *h) {
 
 /* ---- what is sent ---------------------------------------------------------------------------- */
 
-static void drop_text(text *t) {
-    free(t->at); /* of open_memstream */
-    *t = (text){0};
+static const char event_end[] = "\n\n";
+
+static void free_text(text *t) {
+    if (t)
+        free(t->at); /* of open_memstream */
+    larder__free(t);
 }
 
-static const text *make_text(larder__http *h, text *t,
-                             void (*write_it)(FILE *, const larder__board *)) {
-    FILE *to = t->at ? NULL : open_memstream(&t->at, &t->size);
-    if (!to)
+/* NULL: no memory. */
+static text *make_text(larder__http *h, text **made,
+                       void (*write_it)(FILE *, const larder__board *)) {
+    text *t = *made;
+    if (t || !(t = larder__calloc(1, sizeof *t)))
         return t;
-    write_it(to, h->board);
-    if (fclose(to) != 0)
-        drop_text(t);
-    return t;
+    FILE *to = open_memstream(&t->at, &t->size);
+    if (to)
+        write_it(to, h->board);
+    if (!to || fclose(to) != 0) {
+        free_text(t);
+        return NULL;
+    }
+    return *made = t;
 }
 
-static bool push(visitor *v, const char *bytes, size_t n) {
-    if (v->sent == v->size)
-        v->sent = v->size = 0;
-    char *more = larder__realloc(v->out, v->size + n + 1);
-    if (!more)
-        return false;
-    memcpy(more + v->size, bytes, n);
-    v->out = more;
-    v->size += n;
-    return true;
+/* There is a newer one: this one stays for those who are being sent it. */
+static void retire(larder__http *h, text **made) {
+    text *t = *made;
+    *made = NULL;
+    if (!t || t->held == 0) {
+        free_text(t);
+        return;
+    }
+    t->late = true;
+    t->older = h->late;
+    h->late = t;
+    h->late_bytes += t->size;
+}
+
+static void let_go(larder__http *h, visitor *v) {
+    text *t = v->of;
+    v->of = NULL;
+    if (!t || --t->held > 0 || !t->late)
+        return;
+    text **at = &h->late;
+    while (*at != t)
+        at = &(*at)->older;
+    *at = t->older;
+    h->late_bytes -= t->size;
+    free_text(t);
+}
+
+/* What is to be sent behind the head that lies there. `of`: whose bytes these are, or NULL for
+ * those that stay anyway. */
+static void set_body(visitor *v, const char *body, size_t size, text *of) {
+    v->body = body;
+    v->body_size = size;
+    v->of = of;
+    if (of)
+        of->held++;
+    v->size = v->head_size + size + (v->live ? sizeof event_end - 1 : 0);
+    v->sent = 0;
 }
 
 static const char *reason(int status) {
@@ -243,26 +297,29 @@ static const char always[] = "Content-Security-Policy: default-src 'none'; scrip
                              "Cache-Control: no-store\r\n";
 
 static void answer(visitor *v, const larder__http_request *r, int status, const char *type,
-                   const char *body, size_t size) {
-    char head[1024];
+                   const char *body, size_t size, text *of) {
     v->leaving |= !r->again;
-    int n = snprintf(head, sizeof head,
-                     "HTTP/1.1 %d %s\r\n%sContent-Type: %s\r\nContent-Length: %zu\r\n"
-                     "%sConnection: %s\r\n\r\n",
-                     status, reason(status), always, type, size,
-                     status == 405   ? "Allow: GET, HEAD\r\n"
-                     : status == 401 ? "WWW-Authenticate: Bearer\r\n"
-                                     : "",
-                     v->leaving ? "close" : "keep-alive");
-    if (!push(v, head, (size_t)n) || (!r->head && size && !push(v, body, size)))
-        v->leaving = true;
+    v->head_size = (size_t)snprintf(v->head, sizeof v->head,
+                                    "HTTP/1.1 %d %s\r\n%sContent-Type: %s\r\n"
+                                    "Content-Length: %zu\r\n%sConnection: %s\r\n\r\n",
+                                    status, reason(status), always, type, size,
+                                    status == 405   ? "Allow: GET, HEAD\r\n"
+                                    : status == 401 ? "WWW-Authenticate: Bearer\r\n"
+                                                    : "",
+                                    v->leaving ? "close" : "keep-alive");
+    set_body(v, body, r->head ? 0 : size, r->head ? NULL : of);
 }
 
+/* The sentence is put behind the head: it is nobody else's. */
 static void refuse(visitor *v, const larder__http_request *r, int status, const char *why) {
     char body[256];
-    int n =
-        snprintf(body, sizeof body, "%d %s%s%s\n", status, reason(status), *why ? ": " : "", why);
-    answer(v, r, status, "text/plain; charset=utf-8", body, (size_t)n);
+    size_t n = (size_t)snprintf(body, sizeof body, "%d %s%s%s\n", status, reason(status),
+                                *why ? ": " : "", why);
+    answer(v, r, status, "text/plain; charset=utf-8", "", n, NULL);
+    if (!r->head)
+        memcpy(v->head + v->head_size, body, n);
+    v->head_size += r->head ? 0 : n;
+    set_body(v, NULL, 0, NULL);
 }
 
 static const char *type_of(const char *name) {
@@ -279,29 +336,32 @@ static bool answer_file(visitor *v, const larder__http_request *r) {
     const char *name = strcmp(r->path, "/") == 0 ? "index.html" : r->path + 1;
     for (const larder__carried *f = larder__page_files; f->name; f++)
         if (strcmp(f->name, name) == 0) {
-            answer(v, r, 200, type_of(name), (const char *)f->bytes, f->size);
+            answer(v, r, 200, type_of(name), (const char *)f->bytes, f->size, NULL);
             return true;
         }
     return false;
 }
 
-static bool push_event(visitor *v, const text *state) {
-    return push(v, "data: ", 6) &&
-           push(v, state->at ? state->at : "{}", state->at ? state->size : 2) &&
-           push(v, "\n\n", 2); /* the text ends with the only line end it has */
+/* Behind `head_size` bytes of a head that may lie there already. */
+static void add_event(larder__http *h, visitor *v) {
+    static const char begins[] = "data: ";
+    text *state = make_text(h, &h->state, larder__board_state);
+    memcpy(v->head + v->head_size, begins, sizeof begins - 1);
+    v->head_size += sizeof begins - 1;
+    set_body(v, state ? state->at : "{}", state ? state->size : 2, state);
 }
 
 static void begin_events(larder__http *h, visitor *v, const larder__http_request *r) {
-    char head[1024];
-    int n = snprintf(head, sizeof head,
-                     "HTTP/1.1 200 OK\r\n%sContent-Type: text/event-stream\r\n"
-                     "Connection: close\r\n\r\nretry: 1000\n\n",
-                     always);
+    v->head_size = (size_t)snprintf(v->head, sizeof v->head,
+                                    "HTTP/1.1 200 OK\r\n%sContent-Type: text/event-stream\r\n"
+                                    "Connection: close\r\n\r\nretry: 1000\n\n",
+                                    always);
     v->live = !r->head;
     v->leaving = r->head;
-    if (!push(v, head, (size_t)n) ||
-        (v->live && !push_event(v, make_text(h, &h->state, larder__board_state))))
-        v->live = false, v->leaving = true;
+    if (v->live)
+        add_event(h, v);
+    else
+        set_body(v, NULL, 0, NULL);
 }
 
 /* Data, as opposed to the page's own files, which are no secret. */
@@ -309,7 +369,7 @@ static bool answer_data(larder__http *h, visitor *v, const larder__http_request 
     static const char json[] = "application/json";
     const struct {
         const char *path, *type;
-        text *made;
+        text **made;
         void (*write_it)(FILE *, const larder__board *);
     } all[] = {{"/state.json", json, &h->state, larder__board_state},
                {"/history.json", json, &h->history, larder__board_history},
@@ -321,7 +381,7 @@ static bool answer_data(larder__http *h, visitor *v, const larder__http_request 
         i++;
     if (i == count && !events)
         return false;
-    if (h->token[0] && !larder__token_equal(r->token, h->token)) {
+    if (!v->known) {
         refuse(v, r, 401, "the address that larder printed has the token in it");
         return true;
     }
@@ -329,15 +389,16 @@ static bool answer_data(larder__http *h, visitor *v, const larder__http_request 
         begin_events(h, v, r);
         return true;
     }
-    const text *t = make_text(h, all[i].made, all[i].write_it);
-    if (t->at)
-        answer(v, r, 200, all[i].type, t->at, t->size);
+    text *t = make_text(h, all[i].made, all[i].write_it);
+    if (t)
+        answer(v, r, 200, all[i].type, t->at, t->size, t);
     else
         refuse(v, r, 503, "no memory");
     return true;
 }
 
 static void respond(larder__http *h, visitor *v, const larder__http_request *r) {
+    v->known = !h->token[0] || larder__token_equal(r->token, h->token);
     if (h->local && !h->token[0] && r->named && !larder__http_host_is_local(r->host))
         refuse(v, r, 403, "this page is served under the names of this machine alone");
     else if (!answer_data(h, v, r) && !answer_file(v, r))
@@ -346,30 +407,46 @@ static void respond(larder__http *h, visitor *v, const larder__http_request *r) 
 
 /* ---- visitors -------------------------------------------------------------------------------- */
 
-static void hang_up(visitor *v) {
+static void hang_up(larder__http *h, visitor *v) {
     close(v->fd);
-    larder__free(v->out);
+    let_go(h, v);
     memset(v, 0, sizeof *v);
     v->fd = -1;
 }
 
+static const char *next_piece(const visitor *v, size_t *n) {
+    size_t at = v->sent, end = v->head_size;
+    if (at < end) {
+        *n = end - at;
+        return v->head + at;
+    }
+    at -= end;
+    if (at < v->body_size) {
+        *n = v->body_size - at;
+        return v->body + at;
+    }
+    *n = v->size - v->sent;
+    return event_end + (at - v->body_size);
+}
+
 /* What the socket takes now. False: it is gone. */
-static bool flush(visitor *v, double now) {
+static bool flush(larder__http *h, visitor *v, double now) {
     while (v->sent < v->size) {
-        ssize_t n = send(v->fd, v->out + v->sent, v->size - v->sent, MSG_NOSIGNAL);
+        size_t most;
+        const char *piece = next_piece(v, &most);
+        int more = v->sent + most < v->size ? MSG_MORE : 0;
+        ssize_t n = send(v->fd, piece, most, MSG_NOSIGNAL | more);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return errno == EAGAIN || errno == EWOULDBLOCK;
         v->sent += (size_t)n;
+        v->moved = now;
         v->until = now + send_within;
     }
-    v->sent = v->size = 0;
-    if (v->live || v->leaving)
-        return !v->leaving;
-    larder__free(v->out); /* who stays connected holds no memory */
-    v->out = NULL;
-    return true;
+    let_go(h, v);
+    v->head_size = v->body_size = v->sent = v->size = 0;
+    return !v->leaving;
 }
 
 /* Answers what has been said whole, one request at a time: the next when the answer has gone.
@@ -389,8 +466,10 @@ static bool converse(larder__http *h, visitor *v, double now) {
         }
         v->got -= used;
         memmove(v->in, v->in + used, v->got);
+        v->asked = true;
+        v->moved = now;
         v->until = now + idle_for;
-        if (!flush(v, now))
+        if (!flush(h, v, now))
             return false;
     }
     return true;
@@ -412,27 +491,46 @@ static bool listen_to(larder__http *h, visitor *v, double now) {
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
+/* Texts that wait for somebody are few, however many visitors do not read: of those that are too
+ * many, the oldest go, with whoever has not taken them. One may be as large as it is. */
+static void drop_late(larder__http *h) {
+    while (h->late_bytes > LATE && h->late->older) {
+        const text *oldest = h->late;
+        while (oldest->older)
+            oldest = oldest->older;
+        for (size_t held = oldest->held, i = 0; held > 0 && i < CONNECTIONS; i++)
+            if (h->visitors[i].of == oldest) {
+                hang_up(h, &h->visitors[i]);
+                held--;
+            }
+    }
+}
+
 /* A failed look (no memory) leaves an empty page until the next one. */
 static void look(larder__http *h, double now) {
     larder__board_look(h->board, now);
-    drop_text(&h->state);
-    drop_text(&h->history);
-    drop_text(&h->metrics);
+    retire(h, &h->state);
+    retire(h, &h->history);
+    retire(h, &h->metrics);
+    drop_late(h);
+    h->looked = now;
     h->next_look = now + look_every;
     for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++)
-        if (v->fd >= 0 && v->live && v->size == 0 && /* who is slow misses some */
-            (!push_event(v, make_text(h, &h->state, larder__board_state)) || !flush(v, now)))
-            hang_up(v);
+        if (v->fd >= 0 && v->live && v->size == 0) { /* who is slow misses some */
+            add_event(h, v);
+            if (!flush(h, v, now))
+                hang_up(h, v);
+        }
 }
 
 static void attend(larder__http *h, visitor *v, short events, double now) {
     bool stays = true;
     if (events & POLLOUT)
-        stays = flush(v, now) && converse(h, v, now);
+        stays = flush(h, v, now) && converse(h, v, now);
     if (stays && events & (POLLIN | POLLHUP | POLLERR) && (v->live || v->size == 0))
         stays = listen_to(h, v, now);
     if (!stays || (events & POLLERR))
-        hang_up(v);
+        hang_up(h, v);
 }
 
 static visitor *free_place(larder__http *h) {
@@ -453,25 +551,57 @@ static void drop_gone(larder__http *h, double now) {
         }
 }
 
+/* Who goes first where there is no place: who has come and says nothing, who shows no token. */
+static int rank(const larder__http *h, const visitor *v, double now) {
+    if (!v->asked)
+        return now - v->moved > ask_within ? 0 : 2;
+    return h->token[0] && !v->known ? 1 : 2;
+}
+
+/* Of those alike, who has been idle for longest. Who takes each state is as idle as the last look
+ * is old, and of these the last to come goes: a crowd does not push out who was there before it. */
+static bool goes_before(const larder__http *h, const visitor *a, const visitor *b, double now) {
+    int rank_a = rank(h, a, now), rank_b = rank(h, b, now);
+    bool takes_a = a->live && a->size == 0, takes_b = b->live && b->size == 0;
+    double idle_a = takes_a ? h->looked : a->moved, idle_b = takes_b ? h->looked : b->moved;
+    if (rank_a != rank_b)
+        return rank_a < rank_b;
+    if (idle_a < idle_b || idle_b < idle_a)
+        return idle_a < idle_b;
+    if (takes_a != takes_b)
+        return takes_a;
+    return takes_a ? a->came > b->came : a->came < b->came;
+}
+
+/* Whoever comes gets a place: otherwise those who hold all of them would keep everybody out. */
+static visitor *make_place(larder__http *h, double now) {
+    visitor *v = free_place(h);
+    if (!v) {
+        drop_gone(h, now);
+        v = free_place(h);
+    }
+    if (v)
+        return v;
+    v = h->visitors;
+    for (visitor *other = v + 1; other < h->visitors + CONNECTIONS; other++)
+        if (goes_before(h, other, v, now))
+            v = other;
+    hang_up(h, v);
+    return v;
+}
+
+/* As many as may be waiting, and no more: who comes faster does not keep it from others. */
 static void welcome(larder__http *h, double now) {
     const int on = 1;
     int fd;
-    while ((fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        visitor *v = free_place(h);
-        if (!v) {
-            drop_gone(h, now);
-            v = free_place(h);
-        }
-        if (!v) { /* it may come again */
-            static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
-                                       "Connection: close\r\n\r\n";
-            ssize_t n = send(fd, full, sizeof full - 1, MSG_NOSIGNAL);
-            (void)n;
-            close(fd);
-            continue;
-        }
+    for (int i = 0; i < BACKLOG; i++) {
+        if ((fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0)
+            return;
+        visitor *v = make_place(h, now);
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         v->fd = fd;
+        v->came = ++h->arrivals;
+        v->moved = now;
         v->until = now + head_within;
     }
 }
@@ -485,7 +615,7 @@ static int turn(larder__http *h) {
     p[1] = (struct pollfd){.fd = h->listener, .events = POLLIN};
     for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++) {
         if (v->fd >= 0 && now > v->until)
-            hang_up(v);
+            hang_up(h, v);
         if (v->fd < 0)
             continue;
         who[n] = v;
@@ -525,14 +655,14 @@ void larder__http_close(larder__http **ph) {
         return;
     for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++)
         if (v->fd >= 0)
-            hang_up(v);
+            hang_up(h, v);
     if (h->listener >= 0)
         close(h->listener);
     if (h->stop >= 0)
         close(h->stop);
-    drop_text(&h->state);
-    drop_text(&h->history);
-    drop_text(&h->metrics);
+    free_text(h->state);
+    free_text(h->history);
+    free_text(h->metrics);
     larder__board_close(&h->board);
     larder__free(h);
 }

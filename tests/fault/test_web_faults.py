@@ -170,8 +170,19 @@ class Faults(unittest.TestCase):
     def test_stalled_for_good(self):
         self.stays("stall", E_IO, "stopped sending after", "tried 3 times", path=self.listed())
 
+    def test_dripping_body(self):
+        """A byte ten times a second would hold a sample of 3 KB for five minutes."""
+        self.http.faults.set(("0003.jpg", "drip", 1000))
+        uri = f"http://127.0.0.1:{self.http.port}/{self.listed()}?retries=0&stall=3s"
+        lines = self.tool(uri, "2,3,4")
+        self.assertEqual([lines[0].split()[3], lines[2].split()[3]], [self.sums[2], self.sums[4]])
+        self.check_failed(lines[1], E_IO, "the server s")  # "sends too slowly", or stopped on a busy machine
+
     def test_closed_for_good(self):
         self.stays("close", E_IO, "the answer broke off after 0 bytes", path=self.listed())
+
+    def test_endless_line_of_a_head(self):
+        self.stays("longline", E_IO, "a line in the head of the answer is longer", path=self.listed())
 
     def test_redirect_loop(self):
         self.stays("loop", E_IO, "redirected more than 5 times", path=self.listed())

@@ -186,7 +186,7 @@ class Faults:
     def find(self, path, method):
         with self.lock:
             for rule in self.rules:
-                if method == "HEAD" and rule[1] in ("short", "stall", "close"):
+                if method == "HEAD" and rule[1] in ("short", "stall", "drip", "close"):
                     continue  # there is no body to cut
                 if re.search(rule[0], path) and rule[2] > 0:
                     rule[2] -= 1
@@ -242,6 +242,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif name == "hang":
             self.server.stalled.wait(60)
             self.close_connection = True
+        elif name == "longline":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * (1 << 20))
+            self.close_connection = True
         elif name == "close":
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -280,6 +283,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command == "HEAD":
+            return None
+        if fault == "drip":  # never silent for long, and never done
+            for i in range(len(body)):
+                self.wfile.write(body[i : i + 1])
+                if self.server.stalled.wait(0.1):
+                    break
+            self.close_connection = True
             return None
         if fault in ("short", "stall"):
             self.wfile.write(body[: len(body) // 2])

@@ -334,6 +334,26 @@ class Credentials(unittest.TestCase):
         for secret in (web_kit.KEY, url.partition("Signature=")[2]):
             self.assertNotIn(secret, r.stdout + r.stderr)
 
+    # -- proxies
+
+    def test_password_of_a_proxy(self):
+        """Of an address that libcurl does not take, which it repeats: a kind of proxy it does not know, no address."""
+        long = web_kit.TOKEN * 20  # what is cut off has no end by which to know it
+        for proxy in (
+            f"weird://user:{web_kit.TOKEN}@127.0.0.1",
+            f"weird://user:{long}@127.0.0.1",
+            f"http://user:{web_kit.TOKEN}@127.0.0.1:x",
+            f"http://user:{web_kit.TOKEN}@[::1",
+            f"user:{long}@127.0.0.1:99999999",
+        ):
+            with self.subTest(proxy=proxy):
+                env = dict(self.env, http_proxy=proxy, no_proxy="", NO_PROXY="")
+                # what is secret in the answer fails the command
+                line = self.command("ls", f"http://127.0.0.1:{self.s3.port}/x/?retries=0", env=env, code=1)
+                self.assertIn(f"127.0.0.1:{self.s3.port}", line)
+                self.assertEqual("the proxy that the environment names" in line, "weird" in proxy, line)
+        self.assertEqual(self.s3.seen, [])
+
     # -- what is written down
 
     def test_nothing_secret_is_written(self):

@@ -1,11 +1,14 @@
 /* The page's server: where it serves and where not, and odd requests by odd visitors. */
 #include "check.h"
 
+#include "base/clones.h"
 #include "base/mem.h"
+#include "see/expose.h"
 #include "see/http_request.h"
 #include "see/http_server.h"
 
 #include <arpa/inet.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -146,6 +149,20 @@ static size_t hear(int fd, char *to, size_t most) {
     return n;
 }
 
+static void begin(larder__http **h, pthread_t *thread) {
+    larder__http_server_conf conf = {.address = "127.0.0.1:0"};
+    check_ok(larder__http_open(h, &conf));
+    assert_int_equal(pthread_create(thread, NULL, serve, *h), 0);
+}
+
+static void end(larder__http **h, pthread_t thread) {
+    void *rc = &rc;
+    larder__http_stop(*h);
+    assert_int_equal(pthread_join(thread, &rc), 0);
+    assert_null(rc);
+    larder__http_close(h);
+}
+
 static void requests(void **state) {
     (void)state;
 #define END "\r\nConnection: close\r\n\r\n"
@@ -245,12 +262,177 @@ static void requests(void **state) {
     larder__http_close(&h);
 }
 
+/* ---- crowds ---------------------------------------------------------------------------------- */
+
+enum { JOBS = LARDER__JOBS_AT_ONCE, FIGURES = 50, CROWD = 100, LARGE = 1 << 20 };
+enum { LITTLE = 4096, ROOM = 1 << 16 }; /* bytes that the system keeps for a reader, about */
+
+/* A job of many figures, so that what is told of JOBS of them fills no socket's memory alone. */
+static void look_at(void *arg, larder__job *out) {
+    (void)arg;
+    for (int i = 0; i < FIGURES; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "figure_%d", i);
+        larder__job_show(out,
+                         &(larder_stat_value){
+                             .name = name, .unit = "", .help = "made up", .type = 'h', .count = 9});
+    }
+}
+
+static void ask(int fd, const char *path) {
+    char said[100];
+    int n = snprintf(said, sizeof said, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+    assert_int_equal(send(fd, said, (size_t)n, MSG_NOSIGNAL), n);
+}
+
+/* Asks for the figures, thrice at once, and reads the head of the first answer: its length. */
+static size_t ask_and_wait(const larder__http *h, int room, int *fd) {
+    char head[1024];
+    size_t n = 0;
+    *fd = visit(h);
+    setsockopt(*fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    for (int i = 0; i < 3; i++)
+        ask(*fd, "/metrics");
+    while (n < 4 || memcmp(head + n - 4, "\r\n\r\n", 4) != 0) {
+        assert_true(n + 1 < sizeof head);
+        assert_int_equal(hear(*fd, head + n, 1), 1);
+        n++;
+    }
+    const char *length = strstr(head, "Content-Length: ");
+    assert_non_null(length);
+    return strtoul(length + 16, NULL, 10);
+}
+
+/* As above, of a look that all jobs answered in time. */
+static size_t ask_for_much(const larder__http *h, int room, int *fd) {
+    for (;;) {
+        size_t n = ask_and_wait(h, room, fd);
+        if (n >= LARGE)
+            return n;
+        close(*fd);
+    }
+}
+
+static size_t in_use(void) {
+#if defined(__GLIBC__) && !LARDER__SANITIZED
+    struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+/* Until another event has begun. */
+static void await_event(int fd) {
+    static const char begins[] = "data: ";
+    static char some[1 << 16];
+    size_t at = 0; /* of `begins`, across pieces */
+    for (bool begun = false; !begun;) {
+        ssize_t n = recv(fd, some, sizeof some, 0);
+        assert_true(n > 0);
+        for (ssize_t i = 0; i < n; i++) {
+            at = some[i] == begins[at] ? at + 1 : some[i] == begins[0];
+            begun |= !begins[at];
+            at = begins[at] ? at : 0;
+        }
+    }
+}
+
+/* Until there are newer figures. */
+static void await_look(const larder__http *h) {
+    int fd = visit(h);
+    ask(fd, "/events");
+    for (int i = 0; i < 2; i++)
+        await_event(fd);
+    close(fd);
+}
+
+/* What a crowd leaves unread is held once, not once for each; and whoever is far behind goes. */
+static void those_who_do_not_read(void **state) {
+    (void)state;
+    static larder__exposed jobs[JOBS];
+    static char text[8 << 20];
+    larder__http *h;
+    pthread_t thread;
+    int crowd[CROWD], first, last = -1;
+    unsetenv("LARDER_SEE");
+    for (int i = 0; i < JOBS; i++)
+        larder__expose(&jobs[i], look_at, NULL);
+    begin(&h, &thread);
+    ask_for_much(h, ROOM, &first);
+    close(first);
+    size_t before = in_use(), left = 0;
+    for (int i = 0; i < CROWD; i++)
+        left += ask_for_much(h, LITTLE, &crowd[i]);
+    size_t after = in_use();
+    if (after > before + (16 << 20))
+        fail_msg("%zu KiB more for %d visitors who left %zu KiB unread", (after - before) >> 10,
+                 CROWD, left >> 10);
+    for (int i = 0; i < CROWD; i++)
+        close(crowd[i]);
+
+    size_t due = ask_for_much(h, ROOM, &first), of_last = 0, late = 0;
+    for (int i = 0; late < (4 << 20); i++) {
+        await_look(h);
+        of_last = ask_for_much(h, ROOM, &last);
+        late += of_last;
+        crowd[i] = last;
+    }
+    assert_true(hear(first, text, due) < due);
+    assert_int_equal(hear(last, text, of_last), of_last);
+    close(first);
+    for (size_t i = 0; crowd[i] != last; i++)
+        close(crowd[i]);
+    close(last);
+    end(&h, thread);
+    for (int i = 0; i < JOBS; i++)
+        larder__expose_end(&jobs[i]);
+}
+
+/* More than there are places for, who all take their events: somebody else is served still, and who
+ * was there first hears on. */
+static void a_crowd_keeps_nobody_out(void **state) {
+    (void)state;
+    enum { MANY = 300 };
+    static int crowd[MANY];
+    larder__http *h;
+    pthread_t thread;
+    char text[16];
+    begin(&h, &thread);
+    int first = visit(h);
+    ask(first, "/events");
+    for (int i = 0; i < 2; i++)
+        await_event(first);
+    for (int i = 0; i < MANY; i++) {
+        crowd[i] = visit(h);
+        ask(crowd[i], "/events");
+        hear(crowd[i], text, 12);
+    }
+    for (int i = 0; i < 4; i++) {
+        int fd = visit(h);
+        ask(fd, "/state.json");
+        hear(fd, text, 12);
+        assert_string_equal(text, "HTTP/1.1 200");
+        close(fd);
+        await_event(first);
+    }
+    for (int i = 0; i < MANY; i++)
+        close(crowd[i]);
+    close(first);
+    end(&h, thread);
+}
+
 int main(void) {
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1); /* threads have none of their own, which would not be counted */
+#endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses),
         cmocka_unit_test(tokens),
         cmocka_unit_test(hosts),
         cmocka_unit_test(requests),
+        cmocka_unit_test(those_who_do_not_read),
+        cmocka_unit_test(a_crowd_keeps_nobody_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,27 +201,84 @@ static void test_own_query(void **st) {
     unsetenv("LARDER_TEST_QUERY");
 }
 
+static void check_trust(larder__web_site *s, bool trusted, const char *const *urls) {
+    for (size_t i = 0; urls[i]; i++)
+        if (larder__web_site_trusts(s, urls[i]) != trusted)
+            fail_msg("%s is %strusted", urls[i], trusted ? "not " : "");
+}
+
+/* Of bucket "photos" at `endpoint`: what its server may send a signed request on to. */
+static void check_endpoint(const char *endpoint, const char *const *fine,
+                           const char *const *others) {
+    larder__s3_conf conf = kit_s3_conf();
+    larder__web_site *s;
+    char *key;
+    conf.endpoint = endpoint;
+    check_ok(larder__web_site_s3(&s, &key, "//photos/", &conf));
+    check_trust(s, true, fine);
+    check_trust(s, false, others);
+    larder__web_site_close(&s);
+    larder__free(key);
+}
+
 static void test_trust(void **st) {
+    (void)st;
+    kit_aws_clear();
+    static const char *const amazon[] = {"https://photos.s3.eu-west-1.amazonaws.com/x",
+                                         "https://photos.s3.amazonaws.com/x",
+                                         "https://s3.eu-west-1.amazonaws.com:443/photos/x",
+                                         "https://photos.s3-eu-west-1.amazonaws.com/x",
+                                         "https://photos.s3.dualstack.eu-west-1.AmazonAWS.com/x",
+                                         NULL};
+    static const char *const not_amazon[] = {"",
+                                             "ftp://photos.s3.eu-west-1.amazonaws.com/x",
+                                             "http://photos.s3.eu-west-1.amazonaws.com/x",
+                                             "https://photos.s3.eu-west-1.amazonaws.com:8443/x",
+                                             "https://photos.s3.eu-west-1.amazonaws.com.cn/x",
+                                             "https://amazonaws.com.example.org/x",
+                                             "https://s3.amazonaws.com.example.org/x",
+                                             "https://s3.example-amazonaws.com/x",
+                                             "https://user@s3.eu-west-1.amazonaws.com/x",
+                                             "https://ec2-192-0-2-1.compute-1.amazonaws.com/x",
+                                             "https://s3-name-1.us-east-1.elb.amazonaws.com/x",
+                                             "https://s3evil.amazonaws.com/x",
+                                             "https://.amazonaws.com/x",
+                                             "https://amazonaws.com/x",
+                                             NULL};
+    check_endpoint("", amazon, not_amazon);
+
+    static const char *const local[] = {"http://127.0.0.1:9000/photos/x", "http://127.0.0.1:9000",
+                                        "http://127.0.0.1:9000?x", NULL};
+    static const char *const not_local[] = {
+        "http://127.0.0.1:9001/photos/x", "http://127.0.0.1/photos/x", "http://127.0.0.1:/x",
+        "https://127.0.0.1/photos/x",     "http://10.0.0.1:9000/x",    "http://127.0.0.1:9000x/y",
+        "http://[::1]:9000/photos/x",     "http://127.0.0.1:90000/x",  NULL};
+    check_endpoint("http://127.0.0.1:9000", local, not_local);
+
+    static const char *const named[] = {"http://x.co.uk/photos/x", "http://x.co.uk:80/",
+                                        "http://photos.x.co.uk/x", "https://X.co.uk/photos/x",
+                                        NULL};
+    static const char *const not_named[] = {"http://evil.co.uk/photos/x", "http://co.uk/x",
+                                            "http://other.x.co.uk/x",     "http://x.co.uk:8080/x",
+                                            "https://x.co.uk:8443/x",     NULL};
+    check_endpoint("http://x.co.uk", named, not_named);
+
+    static const char *const six[] = {"http://[::1]:9000/photos/x", NULL};
+    static const char *const not_six[] = {"http://[::1]:9001/x", "http://[::2]:9000/x",
+                                          "http://[::1", "http://[::1]x:9000/", NULL};
+    check_endpoint("http://[::1]:9000", six, not_six);
+}
+
+static void test_move(void **st) {
     (void)st;
     kit_aws_clear();
     larder__s3_conf conf = kit_s3_conf();
     larder__web_site *s;
     char *key;
     check_ok(larder__web_site_s3(&s, &key, "//photos/", &conf));
-    assert_true(larder__web_site_trusts(s, "https://photos.s3.eu-west-1.amazonaws.com/x"));
-    assert_false(larder__web_site_trusts(s, "http://photos.s3.eu-west-1.amazonaws.com/x"));
-    assert_false(larder__web_site_trusts(s, "https://amazonaws.com.example.org/x"));
-    assert_false(larder__web_site_trusts(s, "https://user@amazonaws.com/x"));
-    assert_false(larder__web_site_trusts(s, ""));
     assert_true(larder__web_site_move(s, "eu-west-1"));
     assert_false(larder__web_site_move(s, "eu-west-1"));
     assert_false(larder__web_site_move(s, "a/b"));
-    larder__web_site_close(&s);
-    larder__free(key);
-    conf.endpoint = "http://127.0.0.1:9000";
-    check_ok(larder__web_site_s3(&s, &key, "//photos/", &conf));
-    assert_true(larder__web_site_trusts(s, "http://127.0.0.1:9001/photos/x"));
-    assert_false(larder__web_site_trusts(s, "http://10.0.0.1:9000/photos/x"));
     larder__web_site_close(&s);
     larder__free(key);
 }
@@ -406,10 +463,10 @@ int main(void) {
         cmocka_unit_test(test_sha256),     cmocka_unit_test(test_hmac),
         cmocka_unit_test(test_signatures), cmocka_unit_test(test_query),
         cmocka_unit_test(test_styles),     cmocka_unit_test(test_wrong_places),
-        cmocka_unit_test(test_trust),      cmocka_unit_test(test_own_query),
-        cmocka_unit_test(test_s3_list),    cmocka_unit_test(test_s3_error),
-        cmocka_unit_test(test_pages),      cmocka_unit_test(test_manifests),
-        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_trust),      cmocka_unit_test(test_move),
+        cmocka_unit_test(test_own_query),  cmocka_unit_test(test_s3_list),
+        cmocka_unit_test(test_s3_error),   cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_manifests),  cmocka_unit_test(test_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

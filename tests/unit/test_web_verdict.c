@@ -66,6 +66,11 @@ static void test_statuses(void **state) {
         is(&v, passes ? LARDER__WEB_AGAIN : LARDER__WEB_FAILED, code, number);
         assert_true(v.wait == 7); /* as the server said */
     }
+    /* Of an error whose page does not end, which nobody hears out. */
+    verdict endless = judge(404, CURLE_WRITE_ERROR, NULL);
+    is(&endless, LARDER__WEB_FAILED, LARDER_E_NOTFOUND, "there is no such object (404)");
+    endless = judge(503, CURLE_WRITE_ERROR, "SlowDown");
+    is(&endless, LARDER__WEB_AGAIN, LARDER_E_IO, "503 SlowDown");
     static const struct {
         int status;
         const char *why;

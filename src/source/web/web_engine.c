@@ -17,11 +17,21 @@ static const double look_every = 0.2;                     /* seconds: for answer
 
 /* ---- what libcurl calls ---------------------------------------------------------------------- */
 
+static void hear(larder__web_try *t, size_t n) {
+    t->moved = larder__now();
+    if (t->answering && n < LARDER__WEB_LITTLE - t->little) {
+        t->little += (uint32_t)n;
+        return;
+    }
+    t->answering = true;
+    t->paced = t->moved;
+    t->little = 0;
+}
+
 static size_t take_head(char *line, size_t one, size_t n, void *arg) {
     larder__web_try *t = arg;
     (void)one;
-    t->moved = larder__now();
-    t->answering = true;
+    hear(t, n);
     larder__web_head_line(&t->head, line, n, time(NULL));
     return n;
 }
@@ -73,7 +83,7 @@ static size_t take_body(char *bytes, size_t one, size_t n, void *arg) {
     larder__web_try *t = arg;
     larder__web_engine *e = NULL;
     (void)one;
-    t->moved = larder__now();
+    hear(t, n);
     curl_easy_getinfo(t->easy, CURLINFO_PRIVATE, &e);
     if (t->probe && t->head.status / 100 == 2)
         return t->head.status == 206 ? n : 0; /* all of it comes: its head was enough */
@@ -305,7 +315,7 @@ static double idle_time(const larder__web_engine *e) {
 }
 
 /* libcurl's own limit looks at the average of the last seconds, and so is late. Until the first
- * byte the connection may have to be made. */
+ * byte the connection may have to be made. A byte now and then is no answer either. */
 static void end_stalled(larder__web_engine *e) {
     const larder__web_conf *conf = &e->web->conf;
     double now = larder__now();
@@ -314,7 +324,8 @@ static void end_stalled(larder__web_engine *e) {
     e->looked = now;
     for (larder__web_try *t = e->busy, *next; t; t = next) {
         next = t->next;
-        if (now - t->moved > conf->stall + (t->answering ? 0 : conf->connect))
+        t->dripped = t->answering && now - t->paced > 2 * conf->stall;
+        if (t->dripped || now - t->moved > conf->stall + (t->answering ? 0 : conf->connect))
             end_try(e, t, CURLE_OPERATION_TIMEDOUT);
     }
 }

@@ -32,6 +32,7 @@
 LARDER__CURL_CALLS(LARDER__LATE_NAME)
 
 enum { LARDER__WEB_REDIRECTS = 5, LARDER__WEB_ERROR_BODY = 2048 };
+enum { LARDER__WEB_LITTLE = 1024 }; /* bytes that have to come in twice the time of a stall */
 
 typedef struct larder__web_call { /* somebody waits for these */
     size_t left;                  /* guarded by the web's lock */
@@ -49,8 +50,11 @@ typedef struct larder__web_try { /* one attempt at a request */
     uint64_t body;       /* bytes of it that came */
     size_t piece;        /* the first one that is not complete */
     double begun, moved; /* when something of it came last */
-    bool answering;      /* the first byte is there */
-    int verdict;         /* negative: this ends the request; its sentence is there */
+    double paced;        /* when there was some way with it last: `little` bytes since */
+    uint32_t little;
+    bool dripped;   /* it ended for that it came too slowly */
+    bool answering; /* the first byte is there */
+    int verdict;    /* negative: this ends the request; its sentence is there */
     char error_body[LARDER__WEB_ERROR_BODY];
     size_t error_size;
     char says[CURL_ERROR_SIZE];

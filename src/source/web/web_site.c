@@ -306,36 +306,104 @@ bool larder__web_site_has_session(larder__web_site *s) {
     return has;
 }
 
-static size_t name_size(const char *host) { return strcspn(host, ":/"); }
+/* Of "name", "name:80" or "[::1]:80", which ends with a '/', a '?' or the text. */
+typedef struct place {
+    const char *name;
+    size_t n;
+    unsigned port;
+} place;
 
-/* Where the last two labels of a name begin; an address is all of one piece. */
-static const char *domain(const char *host, size_t n) {
-    int dots = 0;
-    if (n && host[n - 1] >= '0' && host[n - 1] <= '9')
-        return host;
-    for (size_t i = n; i > 0; i--)
-        if (host[i - 1] == '.' && ++dots == 2)
-            return host + i;
-    return host;
+static bool read_place(place *out, const char *host, bool tls) {
+    size_t n = strcspn(host, "/?");
+    size_t name = host[0] == '[' ? strcspn(host, "]/?") + 1 : strcspn(host, ":/?");
+    *out = (place){host, name, tls ? 443 : 80};
+    if (!host_fits(host, n) || name > n)
+        return false;
+    if (name < n) {
+        char *end;
+        if (host[name] != ':' || host[name + 1] < '0' || host[name + 1] > '9')
+            return false;
+        unsigned long port = strtoul(host + name + 1, &end, 10);
+        if (end != host + n || port > 65535)
+            return false;
+        out->port = (unsigned)port;
+    }
+    return true;
 }
 
-static bool same_domain(const char *host, const char *own) {
-    size_t n = name_size(host), own_size = name_size(own);
-    const char *a = domain(host, n), *b = domain(own, own_size);
-    size_t a_size = n - (size_t)(a - host), b_size = own_size - (size_t)(b - own);
-    return a_size == b_size && strncasecmp(a, b, a_size) == 0;
+static bool begins(const place *p, const char *text, size_t n) {
+    return p->n > n && strncasecmp(p->name, text, n) == 0;
+}
+
+/* The server, without the bucket where that is part of its name. */
+static place without_bucket(const larder__web_site *s, place p) {
+    size_t n = s->bucket ? strlen(s->bucket) : 0;
+    if (n && begins(&p, s->bucket, n) && p.name[n] == '.') {
+        p.name += n + 1;
+        p.n -= n + 1;
+    }
+    return p;
+}
+
+/* How long what stands before `domain` is; 0: it is elsewhere. */
+static size_t below(const place *p, const char *domain) {
+    size_t n = strlen(domain);
+    return p->n > n && strncasecmp(p->name + p->n - n, domain, n) == 0 ? p->n - n : 0;
+}
+
+/* Amazon's storage, which is "s3.REGION" and older spellings of it below `domain`: others can have
+ * names there too, of machines and balancers. */
+static bool is_amazon(const place *p, const char *domain) {
+    static const char dual[] = "dualstack.";
+    size_t n = below(p, domain);
+    const char *end = p->name + n, *at = p->name;
+    for (; n && at < end; at++) {
+        bool label = at == p->name || at[-1] == '.';
+        if (!label || end - at < 2 || strncasecmp(at, "s3", 2) != 0)
+            continue;
+        const char *rest = at + 2;
+        while (rest < end && *rest != '.')
+            rest++;
+        if (rest - at > 2 && at[2] != '-')
+            continue;
+        rest += rest < end;
+        if (end - rest > 10 && strncasecmp(rest, dual, sizeof dual - 1) == 0)
+            rest += sizeof dual - 1;
+        if (!memchr(rest, '.', (size_t)(end - rest)))
+            return true;
+    }
+    return false;
+}
+
+static bool both_amazon(const place *a, const place *b) {
+    static const char *const domains[] = {".amazonaws.com", ".amazonaws.com.cn"};
+    for (size_t i = 0; i < 2; i++)
+        if (a->port == b->port && is_amazon(a, domains[i]) && is_amazon(b, domains[i]))
+            return true;
+    return false;
+}
+
+/* With the lock held. Another port is another server, unless both are those that nobody writes. */
+static bool same_server(const larder__web_site *s, const char *host, bool tls) {
+    place to, own;
+    bool own_tls = strcmp(s->scheme, "https://") == 0;
+    if (!read_place(&to, host, tls) || !read_place(&own, s->host, own_tls))
+        return false;
+    if (both_amazon(&to, &own))
+        return true;
+    bool ports = to.port == own.port || (to.port == 443 && own.port == 80 && tls && !own_tls);
+    to = without_bucket(s, to);
+    own = without_bucket(s, own);
+    return ports && to.n == own.n && strncasecmp(to.name, own.name, own.n) == 0;
 }
 
 bool larder__web_site_trusts(larder__web_site *s, const char *url) {
     bool tls = strncasecmp(url, "https://", 8) == 0;
     if (!tls && (strncasecmp(url, "http://", 7) != 0 || strcmp(s->scheme, "https://") == 0))
         return false;
-    const char *host = url + (tls ? 8 : 7);
-    if (!host_fits(host, strcspn(host, "/?")))
-        return false;
     if (s->s3)
         pthread_mutex_lock(&s->lock);
-    bool same = same_domain(host, s->host);
+    bool same = same_server(s, url + (tls ? 8 : 7), tls);
     if (s->s3)
         pthread_mutex_unlock(&s->lock);
     return same;

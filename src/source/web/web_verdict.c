@@ -208,15 +208,43 @@ static void say_timeout(larder__web_try *t, const larder__web_site *site, const 
     if (connected == 0)
         larder__web_answer(t->request, site, LARDER_E_IO, "no connection to %.*s in time", size,
                            host);
+    else if (t->dripped)
+        larder__web_answer(t->request, site, LARDER_E_IO,
+                           "the server sends too slowly: %llu bytes came, less than %d of them "
+                           "in the last two times stall=",
+                           (unsigned long long)t->body, LARDER__WEB_LITTLE);
     else
         larder__web_answer(t->request, site, LARDER_E_IO,
                            "the server stopped sending after %llu bytes",
                            (unsigned long long)t->body);
 }
 
+/* libcurl's own words, unless they may repeat an address with a password in it, perhaps cut short:
+ * it does that with a proxy's that it does not take. */
+static const char *what_curl_says(const larder__web_try *t, CURLcode rc) {
+    if (strncasecmp(t->says, "unsupported proxy", 17) == 0)
+        return "the proxy that the environment names has no address that libcurl takes";
+    bool repeats = strchr(t->says, '@') || strstr(t->says, "://");
+    return t->says[0] && !repeats ? t->says : curl_easy_strerror(rc);
+}
+
+/* libcurl says so of a line that it has no room for, too (before 8.6). */
+static bool broke_in_head(const larder__web_try *t) {
+    curl_off_t sent = 0;
+    curl_easy_getinfo(t->easy, CURLINFO_PRETRANSFER_TIME_T, &sent);
+    return sent > 0 && t->body == 0;
+}
+
+static larder__web_outcome say_long_head(larder__web_request *r, const larder__web_site *site) {
+    larder__web_answer(r, site, LARDER_E_IO,
+                       "a line in the head of the answer is longer than libcurl takes, or memory "
+                       "is out");
+    return LARDER__WEB_FAILED;
+}
+
 static larder__web_outcome judge_failure(larder__web_try *t, const larder__web_site *site,
                                          CURLcode rc) {
-    const char *host, *says = t->says[0] ? t->says : curl_easy_strerror(rc);
+    const char *host, *says = what_curl_says(t, rc);
     int size = host_size(t->dressed.url.at, &host);
     larder__web_request *r = t->request;
     switch (rc) {
@@ -241,7 +269,13 @@ static larder__web_outcome judge_failure(larder__web_try *t, const larder__web_s
         larder__web_answer(r, site, LARDER_E_IO, "redirected more than %d times",
                            LARDER__WEB_REDIRECTS);
         return LARDER__WEB_FAILED;
+#if LIBCURL_VERSION_NUM >= 0x080600
+    case CURLE_TOO_LARGE:
+        return say_long_head(r, site);
+#endif
     case CURLE_OUT_OF_MEMORY:
+        if (broke_in_head(t))
+            return say_long_head(r, site);
         larder__web_answer(r, site, LARDER_E_NOMEM, "out of memory");
         return LARDER__WEB_FAILED;
     case CURLE_PARTIAL_FILE:
@@ -292,6 +326,8 @@ larder__web_outcome larder__web_judge(larder__web_try *t, larder__web_site *site
         larder__web_check_head(t, site);
     if (t->verdict < 0)
         return LARDER__WEB_FAILED;
+    if (rc == CURLE_WRITE_ERROR && h->status && !good)
+        rc = CURLE_OK; /* its page was too long to hear out; the status said it */
     if (rc != CURLE_OK)
         return judge_failure(t, site, rc);
     if (!good)
