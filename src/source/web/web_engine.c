@@ -17,7 +17,7 @@ static const double look_every = 0.2;                     /* seconds: for answer
 
 /* ---- what libcurl calls ---------------------------------------------------------------------- */
 
-static void hear(larder__web_try *t, size_t n) {
+static void note_bytes(larder__web_try *t, size_t n) {
     t->moved = larder__now();
     if (t->answering && n < LARDER__WEB_LITTLE - t->little) {
         t->little += (uint32_t)n;
@@ -31,7 +31,7 @@ static void hear(larder__web_try *t, size_t n) {
 static size_t take_head(char *line, size_t one, size_t n, void *arg) {
     larder__web_try *t = arg;
     (void)one;
-    hear(t, n);
+    note_bytes(t, n);
     larder__web_head_line(&t->head, line, n, time(NULL));
     return n;
 }
@@ -83,7 +83,7 @@ static size_t take_body(char *bytes, size_t one, size_t n, void *arg) {
     larder__web_try *t = arg;
     larder__web_engine *e = NULL;
     (void)one;
-    hear(t, n);
+    note_bytes(t, n);
     curl_easy_getinfo(t->easy, CURLINFO_PRIVATE, &e);
     if (t->probe && t->head.status / 100 == 2)
         return t->head.status == 206 ? n : 0; /* all of it comes: its head was enough */
