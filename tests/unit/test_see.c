@@ -5,6 +5,7 @@
 #include "see/discover.h"
 #include "see/expose.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -276,13 +277,25 @@ static void test_stopped(void **state) {
     larder__jobs_free(&jobs);
 }
 
-static int take_name(int k) { /* of this process's */
+static int bind_name(const char *name) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, LARDER__SEE_NAME "%ld.%ld.%d",
-                     (long)geteuid(), (long)getpid(), k);
+    size_t n = strlen(name);
+    assert_true(n < sizeof a.sun_path);
+    memcpy(a.sun_path + 1, name, n);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
     assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
+    return fd;
+}
+
+static int bind_number(int k) { /* of this process's names */
+    char name[100];
+    snprintf(name, sizeof name, LARDER__SEE_NAME "%ld.%ld.%d", (long)geteuid(), (long)getpid(), k);
+    return bind_name(name);
+}
+
+static int take_name(int k) {
+    int fd = bind_number(k);
     assert_int_equal(listen(fd, 8), 0);
     return fd;
 }
@@ -376,6 +389,44 @@ static void test_named_twice(void **state) {
     larder__jobs_free(&jobs);
 }
 
+static size_t asked(int listener) { /* by this process, so far */
+    struct ucred who;
+    socklen_t n = sizeof who;
+    size_t count = 0;
+    for (int fd; (fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0; close(fd)) {
+        assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n), 0);
+        count += who.pid == getpid();
+    }
+    return count;
+}
+
+/* A job whose name is the end of other names, or a line of its own within them, is asked once: it
+ * would else take the turns of jobs further down the list, which anybody could so hide. */
+static void test_named_after_it(void **state) {
+    enum { TIMES = 50 };
+    static const char *const before[2] = {"@", "\nf: 2 0 00010000 0001 01 9 @"};
+    (void)state;
+    larder__jobs jobs = {0};
+    int fds[2][TIMES], job = bind_number(13);
+    char own[64], name[108];
+    snprintf(own, sizeof own, LARDER__SEE_NAME "%ld.%ld.13", (long)geteuid(), (long)getpid());
+    assert_int_equal(listen(job, 4 * TIMES), 0);
+    assert_int_equal(fcntl(job, F_SETFL, O_NONBLOCK), 0);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < TIMES; i++) {
+            snprintf(name, sizeof name, "%d%s%s", i, before[k], own);
+            fds[k][i] = bind_name(name);
+            assert_int_equal(listen(fds[k][i], 8), 0);
+        }
+    check_ok(larder__discover(&jobs, 0)); /* it does not answer */
+    assert_int_equal(asked(job), 1);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < TIMES; i++)
+            close(fds[k][i]);
+    close(job);
+    larder__jobs_free(&jobs);
+}
+
 static void *look_often(void *stop) {
     larder__jobs jobs = {0};
     while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED))
@@ -417,6 +468,7 @@ int main(void) {
         cmocka_unit_test(test_stopped),        cmocka_unit_test(test_two_copies),
         cmocka_unit_test(test_order),          cmocka_unit_test(test_impostor),
         cmocka_unit_test(test_named_twice),    cmocka_unit_test(test_disturbs_nobody),
+        cmocka_unit_test(test_named_after_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
