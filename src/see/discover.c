@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/own_user.h"
 #include "see/expose.h"
 
 #include <errno.h>
@@ -76,7 +77,7 @@ static int connect_to(const char *name) { /* its first byte, '@', is a NUL in tr
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
     /* Anybody may take such a name: what another user says is not believed. */
     if (connect(fd, (struct sockaddr *)&a, size) == 0 &&
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid())
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && larder__is_own_user(who.uid))
         return fd;
     close(fd);
     return -1;
