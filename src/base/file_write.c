@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include "base/err.h"
+#include "base/own_user.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -105,14 +106,16 @@ static void place_close(place *p) { p->folder = close_after(p->folder, -1); }
 static int follow_link(place *p, int link) {
     struct statfs fs;
     p->owner = p->st.st_uid;
-    p->strange = p->owner != geteuid() && p->owner != 0;
+    if (fstatfs(p->folder, &fs) != 0)
+        return -1;
+    p->in_proc = fs.f_type == PROC_MAGIC;
+    /* There the number is enough: nobody but the kernel makes them, and it lets nobody through
+     * those of another user's processes. */
+    p->strange = !larder__is_own_or_root(p->owner) && !(p->in_proc && p->owner == geteuid());
     if (p->strange) {
         errno = EPERM;
         return -1;
     }
-    if (fstatfs(p->folder, &fs) != 0)
-        return -1;
-    p->in_proc = fs.f_type == PROC_MAGIC;
     if (p->in_proc) {
         p->there = fstatat(p->folder, p->name, &p->st, 0) == 0;
         return p->there || errno == ENOENT ? 0 : -1;
@@ -321,8 +324,8 @@ int larder__stream_open(int *fd, const char *path, int flags) {
         rc = place_look(&p);
     place_close(&p);
     if (*fd < 0 && p.strange)
-        return larder__fail(LARDER_E_ARGS,
-                            "%s: %s a link of another user (%u), and is not followed", path,
-                            p.links ? "leads to" : "is", (unsigned)p.owner);
+        return larder__fail(
+            LARDER_E_ARGS, "%s: %s a link of another user (%u%s), and is not followed", path,
+            p.links ? "leads to" : "is", (unsigned)p.owner, larder__why_not_own(p.owner));
     return *fd >= 0 ? 0 : larder__fail_errno(path, "cannot be written");
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/mapped.h"
 #include "base/mem.h"
+#include "base/own_user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 
 /* Of this user or of root. Root's are nobody else's to change, and whoever runs by sudo in
  * another's home does not believe that one. */
-static bool is_ours(const struct stat *st) { return st->st_uid == geteuid() || st->st_uid == 0; }
+static bool is_ours(const struct stat *st) { return larder__is_own_or_root(st->st_uid); }
 
 /* What is kept says where samples lie and what a GPU runs, so nobody else may lay it down. A folder
  * that is not there yet will be this user's alone. */
@@ -28,10 +29,12 @@ static int check_owner(const char *folder) {
     struct stat st;
     if (stat(folder, &st) != 0 || (is_ours(&st) && !(st.st_mode & 022)))
         return 0;
-    return larder__fail(LARDER_E_ARGS,
-                        "%s: others may write there (owner %u, mode %o), so nothing is kept in it "
-                        "or believed of it; chmod go-w it, or name another in LARDER_CACHE_DIR",
-                        folder, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
+    return larder__fail(
+        LARDER_E_ARGS,
+        "%s: others may write there (owner %u%s, mode %o), so nothing is kept in it "
+        "or believed of it; chmod go-w it, or name another in LARDER_CACHE_DIR",
+        folder, (unsigned)st.st_uid, larder__why_not_own(st.st_uid),
+        (unsigned)(st.st_mode & 07777));
 }
 
 static int folder_path(char *out, size_t cap) {

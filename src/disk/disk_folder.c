@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/mapped.h"
 #include "base/mem.h"
+#include "base/own_user.h"
 #include "base/world.h"
 #include "disk/disk_space.h"
 
@@ -105,11 +106,11 @@ static int check_owner(const larder__disk_folder *f) {
     struct stat st;
     if (fstat(f->dir, &st) != 0)
         return larder__fail_errno(f->path, "cannot be looked at");
-    if (st.st_uid != geteuid())
+    if (!larder__is_own_user(st.st_uid))
         return larder__fail(LARDER_E_ARGS,
-                            "%s: belongs to another user (%u), who could put other bytes there; "
+                            "%s: belongs to another user (%u%s), who could put other bytes there; "
                             "name a folder of your own",
-                            f->path, (unsigned)st.st_uid);
+                            f->path, (unsigned)st.st_uid, larder__why_not_own(st.st_uid));
     if (st.st_mode & 022)
         return larder__fail(LARDER_E_ARGS,
                             "%s: others may write there (mode %o); chmod go-w it, or name another",

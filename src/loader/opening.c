@@ -481,7 +481,8 @@ int larder_loader_open(larder_loader **out, const larder_loader_conf *conf) {
     larder__shown_begin(l);
     l->audit = larder__fail(LARDER_E_STATE, "no epoch is finished yet");
     snprintf(l->audit_says, sizeof l->audit_says, "%s", larder_errmsg());
-    larder__expose(&l->exposed, larder__shown_look, l);
+    if (larder__expose(&l->exposed, larder__shown_look, l) < 0)
+        larder__note(l->stats, "larder top and dash do not show this job: %s", larder_errmsg());
     *out = l;
     return 0;
 fail:

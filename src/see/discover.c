@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/own_user.h"
 #include "see/expose.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@
 enum { PROCESSES = 128, NAME_BYTES = 64, JOBS = 256 };
 
 typedef struct caller { /* one process that is asked */
-    int fd;             /* -1: done */
+    char name[NAME_BYTES];
+    int fd; /* -1: done */
     char *text;
     size_t size, cap;
     bool whole;
@@ -24,17 +26,43 @@ typedef struct caller { /* one process that is asked */
 
 /* ---- who is there ---------------------------------------------------------------------------- */
 
-/* "…: 00000002 00000000 00010000 0001 01 4242 @larder.see.1.0.4711.0": of a listening socket. */
+/* Behind so many columns, which spaces part; NULL: there are fewer. */
+static const char *behind(const char *line, int columns) {
+    for (; columns > 0; columns--) {
+        line += strspn(line, " ");
+        line += strcspn(line, " \n");
+        if (*line != ' ')
+            return NULL;
+    }
+    return line;
+}
+
+/* "…: 00000002 00000000 00010000 0001 01 4242 @larder.see.1.0.4711.0": of a listening socket. The
+ * name is all that stands behind the inode: whoever chooses one can put another's at its end. With
+ * a line's end in it they can make up whole lines, so that what is found may not be there, or
+ * twice. */
 static bool name_in(const char *line, const char *prefix, char out[NAME_BYTES]) {
-    const char *at = strstr(line, prefix);
-    if (!at || !strstr(line, " 00010000 "))
+    static const char LISTENS[] = " 00010000 ";
+    enum { FLAGS = 3, PATH = 7 }; /* columns before each */
+    const char *flags = behind(line, FLAGS), *path = behind(line, PATH);
+    size_t given = strlen(prefix);
+    if (!path || strncmp(flags, LISTENS, sizeof LISTENS - 1) != 0)
         return false;
-    size_t n = strcspn(at, "\n ");
-    if (n >= NAME_BYTES)
+    path++;
+    size_t n = strcspn(path, "\n");
+    if (n >= NAME_BYTES || strncmp(path, prefix, given) != 0 ||
+        given + strspn(path + given, "0123456789.") != n)
         return false;
-    memcpy(out, at, n);
+    memcpy(out, path, n);
     out[n] = 0;
     return true;
+}
+
+static bool is_among(const caller *c, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(c[i].name, name) == 0)
+            return true;
+    return false;
 }
 
 static int connect_to(const char *name) { /* its first byte, '@', is a NUL in truth */
@@ -49,7 +77,7 @@ static int connect_to(const char *name) { /* its first byte, '@', is a NUL in tr
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
     /* Anybody may take such a name: what another user says is not believed. */
     if (connect(fd, (struct sockaddr *)&a, size) == 0 &&
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid())
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && larder__is_own_user(who.uid))
         return fd;
     close(fd);
     return -1;
@@ -61,8 +89,9 @@ static size_t call_all(caller *to) {
     FILE *f = fopen("/proc/net/unix", "re");
     snprintf(prefix, sizeof prefix, "@" LARDER__SEE_NAME "%ld.", (long)geteuid());
     while (f && count < PROCESSES && fgets(line, sizeof line, f))
-        if (name_in(line, prefix, name)) {
+        if (name_in(line, prefix, name) && !is_among(to, count, name)) {
             to[count] = (caller){.fd = connect_to(name)};
+            memcpy(to[count].name, name, sizeof name);
             count += to[count].fd >= 0;
         }
     if (f)

@@ -1,7 +1,10 @@
 #include "see/expose.h"
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "base/own_user.h"
+#include "base/world.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -72,7 +75,7 @@ static void make_answer(void) {
 static bool same_user(int fd) {
     struct ucred who;
     socklen_t n = sizeof who;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid();
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && larder__is_own_user(who.uid);
 }
 
 /* A copy, so that a job's end does not wait for a slow reader. */
@@ -138,26 +141,36 @@ static void after_fork(void) {
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork); }
 
-/* The name may be taken by another copy of the library in this process, which numbers its jobs too.
- */
+/* 0, or errno. */
+static int listen_as(int fd, uint32_t k) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, LARDER__SEE_NAME "%ld.%ld.%lu",
+                     (long)geteuid(), (long)getpid(), (unsigned long)k);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    return bind(fd, (struct sockaddr *)&a, size) == 0 && listen(fd, 64) == 0 ? 0 : errno;
+}
+
+/* The name may be taken by another copy of the library in this process, which numbers its jobs too;
+ * or by another user, who so takes them before the process is there. Nobody can take all that
+ * chance may choose. */
 static int listen_somewhere(void) {
-    enum { NUMBERS = 1000000 };
+    enum { NUMBERS = 1000000, FIRST = 16, TRIES = 32 };
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    for (int k = 0; fd >= 0 && k < 16; k++) {
-        struct sockaddr_un a = {.sun_family = AF_UNIX};
-        int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, LARDER__SEE_NAME "%ld.%ld.%d",
-                         (long)geteuid(), (long)getpid(), k);
-        socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-        if (bind(fd, (struct sockaddr *)&a, size) == 0 && listen(fd, 64) == 0) {
+    int err = fd < 0 ? errno : EADDRINUSE;
+    for (uint32_t i = 0; fd >= 0 && err == EADDRINUSE && i < TRIES; i++) {
+        uint32_t k = i;
+        if (i >= FIRST && larder__world_chance(&k, sizeof k) < 0)
+            break;
+        err = listen_as(fd, k);
+        if (err == 0) {
             see.below = (uint64_t)k * NUMBERS;
             return fd;
         }
-        if (errno != EADDRINUSE)
-            break;
     }
     if (fd >= 0)
         close(fd);
-    return -1;
+    return larder__fail(LARDER_E_IO, "%s",
+                        err == EADDRINUSE ? "somebody has taken its names" : strerror(err));
 }
 
 static void close_fds(void) {
@@ -191,24 +204,27 @@ static bool start_thread(void) {
     return err == 0;
 }
 
-static void start(void) {
+static int start(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     see.listener = listen_somewhere();
-    see.stop = see.listener < 0 ? -1 : eventfd(0, EFD_CLOEXEC);
+    if (see.listener < 0)
+        return see.listener;
+    see.stop = eventfd(0, EFD_CLOEXEC);
     see.running = see.stop >= 0 && start_thread();
-    if (!see.running)
-        close_fds();
+    if (see.running)
+        return 0;
+    close_fds();
+    return larder__fail(LARDER_E_IO, "there is no thread or descriptor left for it");
 }
 
-void larder__expose(larder__exposed *e, larder__look_fn look, void *arg) {
+int larder__expose(larder__exposed *e, larder__look_fn look, void *arg) {
     *e = (larder__exposed){.look = look, .arg = arg};
     if (switched_off())
-        return;
+        return 0;
     pthread_mutex_lock(&lock);
-    if (!see.running)
-        start();
-    if (see.running) {
+    int rc = see.running ? 0 : start();
+    if (rc == 0) {
         e->number = see.below + ++see.numbers;
         larder__exposed **last = &see.first;
         while (*last)
@@ -217,6 +233,7 @@ void larder__expose(larder__exposed *e, larder__look_fn look, void *arg) {
         see.made = 0; /* whoever asks next hears of it */
     }
     pthread_mutex_unlock(&lock);
+    return rc;
 }
 
 void larder__expose_end(larder__exposed *e) {

@@ -23,8 +23,8 @@ typedef struct larder__exposed { /* part of what is shown; zeroed: it is not */
     uint64_t number; /* 0: not shown */
 } larder__exposed;
 
-/* Never fails: a job that cannot be seen still runs. */
-void larder__expose(larder__exposed *, larder__look_fn, void *arg);
+/* < 0: it cannot be seen, and larder_errmsg says why. No reason not to run. */
+int larder__expose(larder__exposed *, larder__look_fn, void *arg);
 /* Afterwards nobody looks any more. */
 void larder__expose_end(larder__exposed *);
 

@@ -1,6 +1,7 @@
 #include "shared/daemon_address.h"
 
 #include "base/err.h"
+#include "base/own_user.h"
 
 #include <pwd.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 /* Nobody else reads or writes there; a link may lead anywhere, so it does not count. */
 static bool is_own(const char *folder) {
     struct stat st;
-    return lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+    return lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && larder__is_own_user(st.st_uid) &&
            (st.st_mode & 077) == 0;
 }
 
@@ -106,12 +107,13 @@ int larder__door_check(int fd, const char *path, uint32_t owner) {
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0)
         return larder__fail(LARDER_E_IO, "%s: whose daemon it is cannot be told: %s", path,
                             strerror(errno));
-    if (who.uid == geteuid() || who.uid == 0 || who.uid == owner)
+    if (larder__is_own_or_root(who.uid) || who.uid == owner)
         return 0;
     name_of(who.uid, name, sizeof name);
-    return larder__fail(LARDER_E_ARGS,
-                        "%s: the daemon there is user %s's, neither yours nor root's: it would see "
-                        "your samples and hand out others; if you trust that user, say "
-                        "?owner=%s behind the path, or --owner %s to larder serve --status",
-                        path, name, name, name);
+    return larder__fail(
+        LARDER_E_ARGS,
+        "%s: the daemon there is user %s's, neither yours nor root's%s: it would see "
+        "your samples and hand out others; if you trust that user, say "
+        "?owner=%s behind the path, or --owner %s to larder serve --status",
+        path, name, larder__why_not_own(who.uid), name, name);
 }

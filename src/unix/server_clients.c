@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/own_user.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -45,7 +46,7 @@ static uint32_t user_of(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 ? who.uid : UINT32_MAX;
 }
 
-bool larder__server_trusts(uint32_t user) { return user == 0 || user == geteuid(); }
+bool larder__server_trusts(uint32_t user) { return larder__is_own_or_root(user); }
 
 bool larder__server_is_room(uint32_t user, uint32_t all, uint32_t theirs, uint32_t most) {
     return all + (larder__server_trusts(user) ? 0 : theirs) < most;

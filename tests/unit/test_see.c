@@ -1,10 +1,14 @@
 /* Jobs that can be seen: the lines they are told in, who may ask, and that nothing stays behind. */
 #include "loader_kit.h"
+#include "look_kit.h"
 
+#include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "see/discover.h"
 #include "see/expose.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -276,13 +280,25 @@ static void test_stopped(void **state) {
     larder__jobs_free(&jobs);
 }
 
-static int take_name(int k) { /* of this process's */
+static int bind_name(const char *name) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, LARDER__SEE_NAME "%ld.%ld.%d",
-                     (long)geteuid(), (long)getpid(), k);
+    size_t n = strlen(name);
+    assert_true(n < sizeof a.sun_path);
+    memcpy(a.sun_path + 1, name, n);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
     assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
+    return fd;
+}
+
+static int bind_number(int k) { /* of this process's names */
+    char name[100];
+    snprintf(name, sizeof name, LARDER__SEE_NAME "%ld.%ld.%d", (long)geteuid(), (long)getpid(), k);
+    return bind_name(name);
+}
+
+static int take_name(int k) {
+    int fd = bind_number(k);
     assert_int_equal(listen(fd, 8), 0);
     return fd;
 }
@@ -293,14 +309,75 @@ static void look(void *arg, larder__job *out) { (void)arg, (void)out; }
 static void test_two_copies(void **state) {
     (void)state;
     larder__exposed one, two;
-    larder__expose(&one, look, NULL);
+    check_ok(larder__expose(&one, look, NULL));
     uint64_t before = one.number;
     larder__expose_end(&one);
     int other = take_name(0);
-    larder__expose(&two, look, NULL);
+    check_ok(larder__expose(&two, look, NULL));
     assert_true(before < 1000000 && two.number > 1000000);
     larder__expose_end(&two);
     close(other);
+}
+
+/* Whoever has taken the names that a job would begin with has not hidden it. */
+static void test_names_taken(void **state) {
+    enum { FIRST = 16 };
+    (void)state;
+    larder__jobs jobs = {0};
+    larder__exposed one;
+    int taken[FIRST];
+    for (int k = 0; k < FIRST; k++)
+        taken[k] = bind_number(k);
+    check_ok(larder__expose(&one, look, NULL));
+    assert_true(one.number > FIRST * 1000000ull);
+    while (seen(getpid(), &jobs) == 0) /* a busy machine may be too late for once */
+        continue;
+    assert_int_equal(of(getpid(), &jobs)->number, one.number);
+    larder__expose_end(&one);
+    for (int k = 0; k < FIRST; k++)
+        close(taken[k]);
+    larder__jobs_free(&jobs);
+}
+
+static int always_a_million(void *out, size_t bytes) {
+    const uint32_t number = 1000000;
+    assert_int_equal(bytes, sizeof number);
+    memcpy(out, &number, sizeof number);
+    return 0;
+}
+
+static int none(void *out, size_t bytes) {
+    (void)out, (void)bytes;
+    return larder__fail(LARDER_E_IO, "no chance");
+}
+
+/* A job that cannot be seen says so, and runs. */
+static void test_unseen(void **state) {
+    enum { FIRST = 16 };
+    static int (*const chances[])(void *, size_t) = {always_a_million, none};
+    (void)state;
+    int taken[FIRST + 1];
+    uint64_t digests[16];
+    larder_loader_conf c = kit_conf("mem:?n=100&h=8&w=8&c=3", "lru");
+    for (int k = 0; k < FIRST; k++)
+        taken[k] = bind_number(k);
+    taken[FIRST] = bind_number(1000000);
+    for (size_t i = 0; i < 2; i++) {
+        larder_loader *l = NULL;
+        const larder__world *before = larder__world_use(NULL);
+        larder__world world = *before;
+        world.chance = chances[i];
+        larder__world_use(&world);
+        int rc = larder_loader_open(&l, &c);
+        larder__world_use(before);
+        check_ok(rc);
+        assert_string_equal(look_note(l, 0), "larder top and dash do not show this job: "
+                                             "somebody has taken its names");
+        assert_int_equal(kit_run(l, digests, 1), 1);
+        larder_loader_close(&l);
+    }
+    for (int k = 0; k <= FIRST; k++)
+        close(taken[k]);
 }
 
 /* One that was told of twice stands there once. */
@@ -376,6 +453,44 @@ static void test_named_twice(void **state) {
     larder__jobs_free(&jobs);
 }
 
+static size_t asked(int listener) { /* by this process, so far */
+    struct ucred who;
+    socklen_t n = sizeof who;
+    size_t count = 0;
+    for (int fd; (fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0; close(fd)) {
+        assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n), 0);
+        count += who.pid == getpid();
+    }
+    return count;
+}
+
+/* A job whose name is the end of other names, or a line of its own within them, is asked once: it
+ * would else take the turns of jobs further down the list, which anybody could so hide. */
+static void test_named_after_it(void **state) {
+    enum { TIMES = 50 };
+    static const char *const before[2] = {"@", "\nf: 2 0 00010000 0001 01 9 @"};
+    (void)state;
+    larder__jobs jobs = {0};
+    int fds[2][TIMES], job = bind_number(13);
+    char own[64], name[108];
+    snprintf(own, sizeof own, LARDER__SEE_NAME "%ld.%ld.13", (long)geteuid(), (long)getpid());
+    assert_int_equal(listen(job, 4 * TIMES), 0);
+    assert_int_equal(fcntl(job, F_SETFL, O_NONBLOCK), 0);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < TIMES; i++) {
+            snprintf(name, sizeof name, "%d%s%s", i, before[k], own);
+            fds[k][i] = bind_name(name);
+            assert_int_equal(listen(fds[k][i], 8), 0);
+        }
+    check_ok(larder__discover(&jobs, 0)); /* it does not answer */
+    assert_int_equal(asked(job), 1);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < TIMES; i++)
+            close(fds[k][i]);
+    close(job);
+    larder__jobs_free(&jobs);
+}
+
 static void *look_often(void *stop) {
     larder__jobs jobs = {0};
     while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED))
@@ -417,6 +532,8 @@ int main(void) {
         cmocka_unit_test(test_stopped),        cmocka_unit_test(test_two_copies),
         cmocka_unit_test(test_order),          cmocka_unit_test(test_impostor),
         cmocka_unit_test(test_named_twice),    cmocka_unit_test(test_disturbs_nobody),
+        cmocka_unit_test(test_named_after_it), cmocka_unit_test(test_names_taken),
+        cmocka_unit_test(test_unseen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
