@@ -7,6 +7,7 @@
 #include <string.h>
 
 /* Free pieces are kept in bins by size: a power of two, cut into 16. */
+#define LARGEST ((uint64_t)255 << 30)
 enum { GRAIN_BITS = 6, STEPS_BITS = 4, STEPS = 1 << STEPS_BITS, POWERS = 32 };
 
 typedef struct note { /* one block; lengths and places in grains */
@@ -200,9 +201,10 @@ void larder__arena_give(larder__arena *a, larder__arena_block i) {
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-int larder__arena_open(larder__arena **out, uint64_t bytes, larder__all_pages *all) {
+int larder__arena_open(larder__arena **out, uint64_t bytes, larder__all_pages *all,
+                       bool strangers_write) {
     *out = NULL;
-    if (bytes == 0 || bytes >> GRAIN_BITS >= UINT32_MAX)
+    if (bytes == 0 || bytes > LARGEST)
         return larder__fail(LARDER_E_RANGE, "shared memory of %llu bytes: up to 255 GiB",
                             (unsigned long long)bytes);
     larder__arena *a = larder__calloc(1, sizeof *a);
@@ -210,7 +212,7 @@ int larder__arena_open(larder__arena **out, uint64_t bytes, larder__all_pages *a
         return LARDER_E_NOMEM;
     a->spare = a->last = LARDER__NO_BLOCK;
     memset(a->bins, 0xff, sizeof a->bins);
-    int rc = larder__pages_open(&a->pages, bytes, all);
+    int rc = larder__pages_open(&a->pages, bytes, all, strangers_write);
     if (rc == 0 && !extend(a))
         rc = LARDER_E_NOMEM;
     if (rc < 0)

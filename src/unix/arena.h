@@ -16,8 +16,9 @@ typedef uint32_t larder__arena_block;
 #define LARDER__NO_BLOCK UINT32_MAX
 enum { LARDER__ARENA_GRAIN = 64 }; /* bytes; blocks begin and end at multiples of it */
 
-/* `bytes` and `all`: as larder__pages_open. */
-int larder__arena_open(larder__arena **out, uint64_t bytes, larder__all_pages *all);
+/* As larder__pages_open. */
+int larder__arena_open(larder__arena **out, uint64_t bytes, larder__all_pages *all,
+                       bool strangers_write);
 void larder__arena_close(larder__arena **);
 /* Nobody reads there any more: when it is closed its pages go back, whoever keeps their descriptor.
  */

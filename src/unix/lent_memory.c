@@ -63,16 +63,13 @@ int larder__lent_new(const char *name, size_t bytes, int how, void **at) {
                         strerror(err));
 }
 
-void larder__lent_empty(int fd, size_t from, size_t bytes) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
-    /* Where that fails it goes with the last descriptor. */
-    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)whole);
+void larder__lent_empty(void *at, size_t bytes) {
+    madvise(at, bytes, MADV_REMOVE); /* or else it goes with the last descriptor */
+    munmap(at, bytes);
 }
 
-void larder__lent_free(int fd, void *at, size_t bytes, bool vacant) {
+void larder__lent_free(int fd, void *at, size_t bytes) {
     munmap(at, bytes);
-    if (vacant)
-        larder__lent_empty(fd, 0, bytes);
     close(fd);
     larder__mem_give(bytes);
 }

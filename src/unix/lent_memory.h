@@ -15,12 +15,13 @@ void *larder__lent_map(int fd, uint64_t bytes, int how, const char *what);
 /* The other way: new memory to be lent to a job, which can make it neither shorter nor longer,
  * mapped at *at; it counts (base/mem.h). Its descriptor, or a code. */
 int larder__lent_new(const char *name, size_t bytes, int how, void **at);
-/* `vacant`: nobody reads there any more (larder__lent_empty). */
-void larder__lent_free(int fd, void *at, size_t bytes, bool vacant);
-/* Its pages go back, whoever keeps a descriptor: the memory is the daemon's, and would be held
- * against it. Whoever does look sees zeroes, so not before all have hung up; and not while it is
- * mapped here, or a look would bring pages back. */
-void larder__lent_empty(int fd, size_t from, size_t bytes);
+/* Whoever keeps a descriptor keeps the memory, as if it had made it itself: to take its pages away
+ * would be to wait until it is not writing there, and writing may take as long as it likes. */
+void larder__lent_free(int fd, void *at, size_t bytes);
+/* Of memory that strangers can read alone. Its pages go back, whoever keeps a descriptor: they are
+ * the daemon's, and would be held against it. Whoever does look sees zeroes, so not before all have
+ * hung up. `at` is where it is mapped, and will not be any more. */
+void larder__lent_empty(void *at, size_t bytes);
 
 /* A descriptor of the same memory for another user, who can read there and never
  * write. That takes both: a memfd is open to everybody, so one that is read-only could be opened

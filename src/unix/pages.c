@@ -14,8 +14,9 @@ struct larder__pages {
     larder__all_pages *all;
     int fd;
     bool huge;
-    int refused; /* errno; the kernel has no more than what is ready */
-    bool told;   /* of that */
+    bool kernels; /* it reserves them and takes them back; else they are counted and no more */
+    int refused;  /* errno; the kernel has no more than what is ready */
+    bool told;    /* of that */
     unsigned char *at;
     uint64_t bytes, ready;
 };
@@ -25,7 +26,7 @@ struct larder__pages {
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static int refusal(const larder__pages *p) {
-    return larder__fail(larder__code_of_errno(p->refused),
+    return larder__fail(LARDER_E_NOMEM,
                         "shared memory of %llu bytes: %s, behind the first %llu; give the daemon "
                         "a smaller --cache or its cgroup more memory",
                         (unsigned long long)p->bytes, strerror(p->refused),
@@ -50,9 +51,12 @@ int larder__pages_reserve(larder__pages *p) {
                             (unsigned long long)p->bytes, (unsigned long long)p->ready);
     if (p->all && p->all->limited)
         p->all->left -= piece;
-    if (fallocate(p->fd, 0, (off_t)p->ready, (off_t)piece) < 0) {
-        p->refused = errno;
+    if (p->kernels && fallocate(p->fd, 0, (off_t)p->ready, (off_t)piece) < 0) {
+        int err = errno;
         larder__mem_give(piece);
+        if (err == EINTR && p->at) /* a signal came in between: another time */
+            return 1;
+        p->refused = err;
         return refusal(p);
     }
     p->ready += piece;
@@ -63,8 +67,7 @@ int larder__pages_reserve(larder__pages *p) {
 static bool give_back(larder__pages *p) {
     uint64_t piece = least(p->ready, LARDER__PAGES_PIECE);
     p->ready -= piece;
-    munmap(p->at + p->ready, piece);
-    larder__lent_empty(p->fd, p->ready, piece);
+    larder__lent_empty(p->at + p->ready, piece);
     larder__mem_give(piece);
     return p->ready > 0;
 }
@@ -85,7 +88,6 @@ bool larder__pages_yield(void *arg) {
         return false;
     if (!give_back(p)) {
         all->closed = p->next;
-        close(p->fd);
         larder__free(p);
     }
     return true;
@@ -150,12 +152,14 @@ static int map(larder__pages *p) {
     return 0;
 }
 
-int larder__pages_open(larder__pages **out, uint64_t bytes, larder__all_pages *all) {
+int larder__pages_open(larder__pages **out, uint64_t bytes, larder__all_pages *all,
+                       bool strangers_write) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     larder__pages *p = *out = larder__calloc(1, sizeof *p);
     if (!p)
         return LARDER_E_NOMEM;
     p->fd = -1;
+    p->kernels = !strangers_write;
     p->bytes = (bytes + page - 1) / page * page;
     int rc = map(p);
     if (rc < 0) {
@@ -169,6 +173,12 @@ int larder__pages_open(larder__pages **out, uint64_t bytes, larder__all_pages *a
     return 0;
 }
 
+/* What was not reserved, and somebody may have touched all the same. */
+static void munmap_behind(larder__pages *p) {
+    if (p->ready < p->bytes)
+        larder__lent_empty(p->at + p->ready, p->bytes - p->ready);
+}
+
 void larder__pages_close(larder__pages **pp, bool vacant) {
     larder__pages *p = *pp;
     *pp = NULL;
@@ -176,19 +186,18 @@ void larder__pages_close(larder__pages **pp, bool vacant) {
         return;
     if (p->all)
         leave(&p->all->open, p);
-    if (p->at && p->ready < p->bytes)
-        munmap(p->at + p->ready, p->bytes - p->ready);
-    if (vacant && p->all && p->ready > LARDER__PAGES_PIECE) {
+    if (p->fd >= 0) /* none is held by what waits, of which there may be much */
+        close(p->fd);
+    if (vacant && p->all && p->kernels && p->ready > LARDER__PAGES_PIECE) {
+        munmap_behind(p);
         p->next = p->all->closed;
         p->all->closed = p;
         return;
     }
-    if (p->at && p->ready)
-        munmap(p->at, p->ready);
-    if (vacant)
-        larder__lent_empty(p->fd, 0, p->ready);
-    if (p->fd >= 0)
-        close(p->fd);
+    if (p->at && vacant && p->kernels)
+        larder__lent_empty(p->at, p->bytes);
+    else if (p->at)
+        munmap(p->at, p->bytes);
     larder__mem_give(p->ready);
     larder__free(p);
 }

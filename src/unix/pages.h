@@ -18,8 +18,12 @@ typedef struct larder__all_pages {
 } larder__all_pages;
 
 /* `bytes` is rounded up to whole pages. The first piece is there: E_FULL or E_NOMEM now rather than
- * a signal later. `all`: NULL, it stands alone, and what is not asked for is not reserved. */
-int larder__pages_open(larder__pages **out, uint64_t bytes, larder__all_pages *all);
+ * a signal later. `all`: NULL, it stands alone, and what is not asked for is not reserved.
+ * `strangers_write`: who is not trusted writes there, and nobody here reads or writes. Who writes
+ * can keep the kernel from reserving and taking back for as long as it likes, so that is counted
+ * and not done; the memory is that of whoever touches it. */
+int larder__pages_open(larder__pages **out, uint64_t bytes, larder__all_pages *all,
+                       bool strangers_write);
 /* `vacant`: nobody reads there any more, so they go back whoever keeps their descriptor: bit by bit
  * if they stand with others, at once otherwise. */
 void larder__pages_close(larder__pages **, bool vacant);

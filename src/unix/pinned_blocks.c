@@ -21,7 +21,7 @@ int larder__pinned_open(larder__pinned *l, larder__arena *arena,
 
 void larder__pinned_close(larder__pinned *l) {
     for (uint32_t j = 0; l->jobs && j < l->job_count; j++)
-        larder__pinned_leave(l, j, false);
+        larder__pinned_leave(l, j);
     larder__pinned_sweep(l);
     larder__free(l->jobs);
     larder__free(l->waiting);
@@ -54,11 +54,10 @@ int larder__pinned_join(larder__pinned *l, uint32_t job, int *out) {
     return 0;
 }
 
-void larder__pinned_leave(larder__pinned *l, uint32_t job, bool vacant) {
+void larder__pinned_leave(larder__pinned *l, uint32_t job) {
     if (!l->jobs[job].pins)
         return;
-    larder__lent_free(l->jobs[job].fd, (void *)(uintptr_t)l->jobs[job].pins, sizeof(larder__pins),
-                      vacant);
+    larder__lent_free(l->jobs[job].fd, (void *)(uintptr_t)l->jobs[job].pins, sizeof(larder__pins));
     l->jobs[job].pins = NULL;
     l->jobs[job].fd = -1;
     larder__pinned_sweep(l);

@@ -30,7 +30,7 @@ void larder__pinned_close(larder__pinned *); /* gives everything back */
 
 /* Memory for the pins of a job; *fd is lent. */
 int larder__pinned_join(larder__pinned *, uint32_t job, int *fd);
-void larder__pinned_leave(larder__pinned *, uint32_t job, bool vacant); /* as larder__lent_free */
+void larder__pinned_leave(larder__pinned *, uint32_t job);
 
 /* As larder__arena_take; such a block comes back here. */
 larder__arena_block larder__pinned_take(larder__pinned *, uint64_t bytes);

@@ -114,11 +114,12 @@ void larder__unix_ranks_values_drop(larder__unix_ranks_values *v, const larder__
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 int larder__unix_ranks_values_open(larder__unix_ranks_values *v, uint64_t bytes,
-                                   larder__all_pages *all) {
+                                   larder__all_pages *all, bool strangers_write) {
     enum { BUCKETS = 1024 };
     *v = (larder__unix_ranks_values){.bucket_count = BUCKETS};
     v->buckets = larder__calloc(BUCKETS, sizeof *v->buckets);
-    int rc = v->buckets ? larder__arena_open(&v->arena, bytes, all) : LARDER_E_NOMEM;
+    int rc =
+        v->buckets ? larder__arena_open(&v->arena, bytes, all, strangers_write) : LARDER_E_NOMEM;
     if (rc < 0)
         larder__unix_ranks_values_close(v);
     return rc;

@@ -17,8 +17,8 @@ typedef struct larder__unix_ranks_values {
     uint64_t bucket_count, count, bytes;
 } larder__unix_ranks_values;
 
-int larder__unix_ranks_values_open(larder__unix_ranks_values *, uint64_t bytes,
-                                   larder__all_pages *); /* as larder__arena_open */
+int larder__unix_ranks_values_open(larder__unix_ranks_values *, uint64_t bytes, larder__all_pages *,
+                                   bool strangers_write); /* as larder__arena_open */
 /* Nobody may hold a value or room any more. */
 void larder__unix_ranks_values_close(larder__unix_ranks_values *);
 

@@ -69,7 +69,7 @@ static int ranks_open(larder__server *s, const larder__join *j, uint32_t user,
     if (!ranks)
         return LARDER_E_NOMEM;
     if ((rc = larder__unix_ranks_values_open(&ranks->values, larder__cost_arena(&cost, budget),
-                                             &s->pages)) < 0) {
+                                             &s->pages, !larder__server_trusts(user))) < 0) {
         larder__free(ranks);
         return rc;
     }

@@ -55,10 +55,6 @@ void larder__served_break(larder__served *s, uint32_t number) {
         larder__served_made(s, number, i, LARDER_E_CANCELLED);
 }
 
-void larder__served_vacate_job(larder__served *s, uint32_t number) {
-    s->jobs[number].vacant = true;
-}
-
 void larder__served_vacate(larder__served *s) {
     s->vacant = true;
     larder__arena_vacate(s->arena);
@@ -71,9 +67,9 @@ void larder__served_leave(larder__served *s, uint32_t number) {
     for (uint32_t i = 0; i < j->leases.cap; i++)
         larder__served_release(s, number, i);
     larder__leases_free(&j->leases);
-    larder__pinned_leave(&s->pinned, number, j->vacant);
+    larder__pinned_leave(&s->pinned, number);
     if (j->tray)
-        larder__lent_free(j->tray_fd, j->tray, sizeof *j->tray, j->vacant);
+        larder__lent_free(j->tray_fd, j->tray, sizeof *j->tray);
     j->tray = NULL;
     j->here = false;
     larder__served_feed(s, number, &(larder__op){.type = LARDER__OP_LEAVE});
@@ -167,7 +163,8 @@ int larder__served_open(larder__served **out, const larder__served_conf *conf) {
     if (rc == 0)
         rc = open_table(s);
     if (rc == 0)
-        rc = larder__arena_open(&s->arena, conf->about.budget + conf->spare, conf->all_pages);
+        rc =
+            larder__arena_open(&s->arena, conf->about.budget + conf->spare, conf->all_pages, false);
     if (rc == 0)
         rc = larder__pinned_open(&s->pinned, s->arena,
                                  larder__table_places(s->table, conf->about.keys),
@@ -193,10 +190,10 @@ void larder__served_close(larder__served **ps) {
     larder__replan_close(&s->replan);
     larder__pinned_close(&s->pinned);
     larder__arena_close(&s->arena);
-    if (s->table)
-        munmap(s->table, s->table_bytes);
     if (s->vacant && s->table)
-        larder__lent_empty(s->table_fd, 0, s->table_bytes);
+        larder__lent_empty(s->table, s->table_bytes);
+    else if (s->table)
+        munmap(s->table, s->table_bytes);
     larder__mem_give(s->table_bytes);
     if (s->table_fd >= 0)
         close(s->table_fd);

@@ -43,9 +43,8 @@ int larder__served_join(larder__served *, uint64_t quota, bool again, uint64_t s
  * entries that leave room for the notes of all others. */
 void larder__served_bound(larder__served *, uint32_t job, uint32_t leases);
 void larder__served_leave(larder__served *, uint32_t job);
-/* Before one leaves who has hung up, and before a set is closed that has no jobs: nobody reads any
- * more what was lent to them, and its pages go back although they may keep descriptors. */
-void larder__served_vacate_job(larder__served *, uint32_t job);
+/* Before a set is closed that has no jobs: nobody reads any more what was lent to them, and its
+ * pages go back although they may keep descriptors. */
 void larder__served_vacate(larder__served *);
 /* A tray for what it makes, until it leaves: the descriptor, lent, or a code. */
 int larder__served_tray(larder__served *, uint32_t job);

@@ -41,7 +41,6 @@ typedef struct larder__served_job {
     larder_pace pace; /* as it told last, and the threads it prepares with; 0: not told */
     double cores;
     double asked_at, pause; /* its last batch; the longest time between two, fading */
-    bool vacant;            /* it has hung up, and reads nothing any more */
     larder__tray *tray;     /* NULL: none */
     int tray_fd;
     uint32_t taken; /* bytes, from there */

@@ -25,8 +25,6 @@ void larder__server_drop(larder__server *s, larder__server_client *c, const char
     if (c->about.set) {
         larder__server_say(s, "job %u left: %s (pid %u)%s%s", c->about.job, c->about.name,
                            c->about.pid, why ? ": " : "", why ? why : "");
-        if (!s->ending)
-            larder__served_vacate_job(c->about.set, c->about.job);
         larder__served_leave(c->about.set, c->about.job);
     }
     larder__unix_ranks_leave(s, c);

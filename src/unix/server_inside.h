@@ -66,6 +66,8 @@ struct larder__server {
     uint64_t turns;
     uint64_t looked_at; /* in which turn it was looked who has hung up, and 1; 0: in none */
     bool more;          /* some clients are ready, or have more */
+    bool busy;          /* somebody had something to say in the last turn */
+    double pages_at;    /* when a piece of memory is due though others are busy */
     bool hoarded;
     bool ending;                /* clients are left alone, with what they still read */
     larder__inbox idle;         /* room for what comes in, of whoever it comes from */

@@ -192,7 +192,18 @@ static int show(larder__server *s, int milliseconds) {
 /* A piece of the memory that somebody has asked for or left, which may be so much that all others
  * would wait for seconds. */
 static int tend_pages(larder__server *s, int milliseconds) {
+    enum {
+        OTHER_TIMES = 3,
+        BREATH_MS = 1
+    }; /* so much more time is for clients that ask for some */
+    if (!larder__pages_to_do(&s->pages))
+        return milliseconds;
+    double began = larder__world_now();
+    if (s->busy && began < s->pages_at)
+        return milliseconds < 0 || milliseconds > BREATH_MS ? BREATH_MS : milliseconds;
     int rc = larder__pages_work(&s->pages);
+    double now = larder__world_now();
+    s->pages_at = now + OTHER_TIMES * (now - began);
     if (rc < 0 && rc != LARDER_E_FULL)
         larder__server_say(s, "%s; what finds no room there is not kept", larder_errmsg());
     if (rc == LARDER_E_FULL) /* what others hold for a while */
@@ -268,7 +279,7 @@ static int turn(larder__server *s, int milliseconds) {
     milliseconds = tend_pages(s, show(s, watch_sets(s, open_again(s, milliseconds))));
     s->turns++;
     int n = hear_events(s, milliseconds, &door, &stop);
-    s->stale |= n > 0;
+    s->stale |= s->busy = n > 0;
     /* It names all in turn: nobody of root's or our own waits behind many others. */
     for (uint32_t seen = EVENTS; n == EVENTS && seen < s->count + 2; seen += EVENTS)
         n = hear_events(s, 0, &door, &stop);

@@ -6,15 +6,19 @@
 #include "unix/rank_link.h"
 
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +50,11 @@ static void ask_status(stranger_line *c) {
     check_ok(larder__frame_send(c->fd, LARDER__MSG_STATUS, NULL, 0, NULL, 0));
 }
 
+static double ask_figure(stranger_line *c, const char *name) {
+    ask_status(c);
+    return read_figure(c, name);
+}
+
 static bool shows(stranger_line *c, const char *name) {
     larder_reader body;
     ask_status(c);
@@ -61,9 +70,8 @@ static blkcnt_t blocks(int fd) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Descriptors of what was lent to it that it keeps hold no memory once the daemon has no use for
- * it: pins and tray when it has hung up, arena and table when another data set takes their place,
- * the arena bit by bit. */
+/* Descriptors of what it could read that it keeps hold no memory once another data set takes the
+ * place of that, bit by bit; what it could write, pins and tray, is its own. */
 static void it_keeps_what_was_lent(void **st) {
     (void)st;
     root_or_skip();
@@ -85,24 +93,94 @@ static void it_keeps_what_was_lent(void **st) {
     for (int i = 0; i < 4; i++)
         assert_true(blocks(kept[i]) > 0);
     stranger_hang_up(&spy);
-    while (blocks(kept[2]) || blocks(kept[3])) { /* until that was heard */
-        ask_status(&root);
-        assert_true(read_figure(&root, "\"memory_bytes\"") > 0);
+    while (ask_figure(&root, "\"jobs\"") > 0) { /* until that was heard */
     }
     assert_true(blocks(kept[0]) > 0); /* the data set stays for whoever comes next */
     h.identity++;
     stranger_knock(&next, STRANGER_NOBODY);
     check_ok(say_hello(&next, &h));
-    while (blocks(kept[0])) {
-        ask_status(&root);
-        assert_true(read_figure(&root, "\"memory_bytes\"") <= STRANGER_CACHE + (12 << 20));
-    }
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(blocks(kept[i]), 0);
+    while (blocks(kept[0]))
+        assert_true(ask_figure(&root, "\"memory_bytes\"") <= STRANGER_CACHE + (12 << 20));
+    assert_int_equal(blocks(kept[1]), 0);
+    for (int i = 0; i < 4; i++)
         close(kept[i]);
-    }
     stranger_hang_up(&next);
     stranger_hang_up(&root);
+}
+
+static void *write_from(void *arg) {
+    void *const *both = arg;
+    ssize_t n = pwrite(*(const int *)both[0], both[1], 1, 0);
+    (void)n;
+    return NULL;
+}
+
+/* Writes there from memory that does not come, until it is killed: the kernel lets nobody else at
+ * the file's length or pages meanwhile. Says so when it is at that; false: it cannot be done here.
+ */
+static void write_for_ever(int fd, int ready) {
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffd_msg wanted;
+    pthread_t thread;
+    int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register all = {.range = {.start = (uintptr_t)page, .len = 4096},
+                                  .mode = UFFDIO_REGISTER_MODE_MISSING};
+    void *both[] = {&fd, page};
+    bool can = faults >= 0 && page != MAP_FAILED && ioctl(faults, UFFDIO_API, &api) == 0 &&
+               ioctl(faults, UFFDIO_REGISTER, &all) == 0 &&
+               pthread_create(&thread, NULL, write_from, both) == 0 &&
+               read(faults, &wanted, sizeof wanted) == sizeof wanted;
+    must(write(ready, &can, 1) == 1);
+    for (;;)
+        pause();
+}
+
+/* Whoever is in the middle of writing to what it was lent, for as long as it likes, holds nobody up
+ * when it leaves. */
+static void it_never_ends_writing(void **st) {
+    (void)st;
+    root_or_skip();
+    serve();
+    stranger_line root, spy;
+    const larder__hello h = stranger_hello();
+    int kept[LARDER__FRAME_FDS], ready[2];
+    pid_t writers[LARDER__FRAME_FDS];
+    bool can = true;
+    stranger_knock(&root, 0);
+    stranger_knock(&spy, STRANGER_NOBODY);
+    check_ok(say_hello(&spy, &h));
+    assert_int_equal(pipe(ready), 0);
+    for (int i = 0; i < LARDER__FRAME_FDS; i++) {
+        kept[i] = larder__inbox_take_fd(&spy.in);
+        assert_true(kept[i] >= 0);
+    }
+    for (int i = 2; i < 4; i++) { /* pins and tray */
+        writers[i] = fork();
+        assert_true(writers[i] >= 0);
+        if (writers[i] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            write_for_ever(kept[i], ready[1]);
+        }
+        bool so;
+        assert_int_equal(read(ready[0], &so, 1), 1);
+        can &= so;
+    }
+    shutdown(spy.fd, SHUT_RDWR); /* the writers have it, too */
+    stranger_hang_up(&spy);
+    while (can && ask_figure(&root, "\"jobs\"") > 0) {
+    }
+    for (int i = 2; i < 4; i++) {
+        kill(writers[i], SIGKILL);
+        assert_int_equal(waitpid(writers[i], NULL, 0), writers[i]);
+    }
+    for (int i = 0; i < LARDER__FRAME_FDS; i++)
+        close(kept[i]);
+    close(ready[0]);
+    close(ready[1]);
+    stranger_hang_up(&root);
+    if (!can)
+        skip_since("no userfaultfd here to write from");
 }
 
 static larder__server *ending;
@@ -465,6 +543,7 @@ static void it_takes_jobs_of_ranks(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(it_never_ends_writing, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_keeps_what_was_lent, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(a_daemon_that_ends, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_hoards, stranger_begin, stranger_end),

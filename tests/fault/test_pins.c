@@ -32,7 +32,7 @@ typedef struct world {
 
 static void open_world(world *w) {
     *w = (world){0};
-    check_ok(larder__arena_open(&w->arena, 1 << 20, NULL));
+    check_ok(larder__arena_open(&w->arena, 1 << 20, NULL, false));
     check_ok(larder__pinned_open(&w->pinned, w->arena, w->places, 2));
     for (uint32_t j = 0; j < 2; j++) {
         int fd;
@@ -82,7 +82,7 @@ static void test_pinned_blocks_wait(void **st) {
     w->pins[0]->at[5] = 0;
     larder__pinned_sweep(&w->pinned);
     assert_int_equal(larder__arena_taken(w->arena), each);
-    larder__pinned_leave(&w->pinned, 1, true); /* as when its process has died */
+    larder__pinned_leave(&w->pinned, 1); /* as when its process has died */
     assert_int_equal(larder__arena_taken(w->arena), 0);
     close_world(w);
     free(w);

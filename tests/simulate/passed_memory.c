@@ -63,13 +63,6 @@ int passed_resize(int fd, size_t bytes) {
     return m->bytes ? 0 : -1;
 }
 
-int passed_empty(int fd) {
-    passed_memory *m = at(fd);
-    if (m && m->bytes)
-        memset(m->bytes, 0, m->size);
-    return m ? 0 : -1;
-}
-
 size_t passed_bytes(int fd) {
     const passed_memory *m = at(fd);
     return m ? m->size : 0;

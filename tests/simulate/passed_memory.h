@@ -11,7 +11,6 @@ extern bool passed_memory_out; /* none is given now */
 int passed_create(void); /* a descriptor of some that has no size yet */
 int passed_resize(int fd, size_t bytes);
 size_t passed_bytes(int fd);
-int passed_empty(int fd); /* all zeros, whoever has it mapped */
 void *passed_map(int fd, size_t bytes, bool to_write);
 int passed_unmap(const void *);
 

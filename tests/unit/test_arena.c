@@ -28,7 +28,7 @@ static void test_random_use(void **st) {
     held all[HELD] = {0};
     size_t refused = 0;
     larder_rng_seed(&rng, 3, 0);
-    check_ok(larder__arena_open(&a, ARENA, NULL));
+    check_ok(larder__arena_open(&a, ARENA, NULL, false));
     for (int step = 0; step < 20000; step++) {
         held *h = &all[larder_rng_below(&rng, HELD)];
         if (h->bytes) {
@@ -74,7 +74,7 @@ static void test_little_is_lost_to_holes(void **st) {
     uint64_t sizes[4096], held_bytes = 0;
     size_t n = 0;
     larder_rng_seed(&rng, 4, 0);
-    check_ok(larder__arena_open(&a, 64 << 20, NULL));
+    check_ok(larder__arena_open(&a, 64 << 20, NULL, false));
     for (int step = 0; step < 50000; step++) {
         uint64_t bytes = 20000 + larder_rng_below(&rng, 180000);
         larder__arena_block b;
@@ -98,7 +98,7 @@ static void test_little_is_lost_to_holes(void **st) {
 static void test_other_process_sees_it(void **st) {
     (void)st;
     larder__arena *a = NULL;
-    check_ok(larder__arena_open(&a, 5000, NULL));
+    check_ok(larder__arena_open(&a, 5000, NULL, false));
     assert_true(larder__arena_bytes(a) >= 5000);
     larder__arena_block b = larder__arena_take(a, 100);
     memset(larder__arena_at(a, b), 7, 100);
@@ -113,11 +113,11 @@ static void test_other_process_sees_it(void **st) {
 static void test_impossible_sizes(void **st) {
     (void)st;
     larder__arena *a = NULL;
-    assert_int_equal(larder__arena_open(&a, 0, NULL), LARDER_E_RANGE);
-    assert_int_equal(larder__arena_open(&a, UINT64_MAX, NULL), LARDER_E_RANGE);
+    assert_int_equal(larder__arena_open(&a, 0, NULL, false), LARDER_E_RANGE);
+    assert_int_equal(larder__arena_open(&a, UINT64_MAX, NULL, false), LARDER_E_RANGE);
     assert_null(a);
     larder__arena_close(&a);
-    check_ok(larder__arena_open(&a, 4096, NULL));
+    check_ok(larder__arena_open(&a, 4096, NULL, false));
     assert_int_equal(larder__arena_take(a, UINT64_MAX), LARDER__NO_BLOCK);
     assert_int_equal(larder__arena_take(a, 4097), LARDER__NO_BLOCK);
     larder__arena_block b = larder__arena_take(a, 0); /* a block all the same */

@@ -35,7 +35,7 @@ static void values_at_random(void **st) {
     uint64_t refused = 0, found = 0, bytes = 0, count = 0;
     larder_rng rng;
     larder_rng_seed(&rng, 5, 0);
-    check_ok(larder__unix_ranks_values_open(&v, ARENA, NULL));
+    check_ok(larder__unix_ranks_values_open(&v, ARENA, NULL, false));
     for (int step = 0; step < 40000; step++) {
         uint32_t i = (uint32_t)(larder_rng_next(&rng) % NAMES);
         larder__value name = name_of(i), about;
