@@ -174,7 +174,7 @@ int larder__pages_open(larder__pages **out, uint64_t bytes, larder__all_pages *a
 }
 
 /* What was not reserved, and somebody may have touched all the same. */
-static void munmap_behind(larder__pages *p) {
+static void empty_rest(larder__pages *p) {
     if (p->ready < p->bytes)
         larder__lent_empty(p->at + p->ready, p->bytes - p->ready);
 }
@@ -189,7 +189,7 @@ void larder__pages_close(larder__pages **pp, bool vacant) {
     if (p->fd >= 0) /* none is held by what waits, of which there may be much */
         close(p->fd);
     if (vacant && p->all && p->kernels && p->ready > LARDER__PAGES_PIECE) {
-        munmap_behind(p);
+        empty_rest(p);
         p->next = p->all->closed;
         p->all->closed = p;
         return;
