@@ -23,7 +23,7 @@ static uint64_t reserved(int fd) {
 static void a_piece_at_a_time(void **st) {
     (void)st;
     larder__purse purse = {.most = UINT64_MAX};
-    larder__all_pages all = {NULL};
+    larder__all_pages all = {.open = NULL};
     larder__pages *p, *small;
     larder__mem_charge(&purse);
     check_ok(larder__pages_open(&p, PIECES * PIECE + REST - 100, &all, false));
@@ -75,7 +75,7 @@ static void many(void **st) {
     (void)st;
     enum { ALL = 6 };
     larder__purse purse = {.most = UINT64_MAX};
-    larder__all_pages all = {NULL};
+    larder__all_pages all = {.open = NULL};
     larder__pages *p[ALL];
     larder_rng rng;
     larder_rng_seed(&rng, 4, 0);
@@ -119,7 +119,7 @@ static void many(void **st) {
 static void no_more_now(void **st) {
     (void)st;
     larder__purse purse = {.most = 2 * PIECE + 4096};
-    larder__all_pages all = {NULL};
+    larder__all_pages all = {.open = NULL};
     larder__pages *p = NULL, *q = NULL;
     larder__mem_charge(&purse);
     check_ok(larder__pages_open(&p, 3 * PIECE, &all, false));
@@ -144,7 +144,7 @@ static void no_more_now(void **st) {
  * is there. */
 static void limited(void **st) {
     (void)st;
-    larder__all_pages all = {NULL};
+    larder__all_pages all = {.open = NULL};
     larder__arena *a;
     check_ok(larder__arena_open(&a, PIECES * PIECE, &all, false));
     all.limited = true;
@@ -172,7 +172,7 @@ static void limited(void **st) {
 static void refused(void **st) {
     (void)st;
     larder__purse purse = {.most = UINT64_MAX};
-    larder__all_pages all = {NULL};
+    larder__all_pages all = {.open = NULL};
     larder__pages *p, *q;
     larder__mem_charge(&purse);
     check_ok(larder__pages_open(&p, 3 * PIECE, &all, false));
@@ -209,7 +209,7 @@ static void refused(void **st) {
 static void strangers_write(void **st) {
     (void)st;
     larder__purse purse = {.most = UINT64_MAX};
-    larder__all_pages all = {NULL};
+    larder__all_pages all = {.open = NULL};
     larder__pages *p;
     larder__mem_charge(&purse);
     check_ok(larder__pages_open(&p, 3 * PIECE, &all, true));
@@ -230,7 +230,7 @@ static void strangers_write(void **st) {
 /* Memory of what is closed is there for whoever asks for some, as much of it as it takes. */
 static void yields(void **st) {
     (void)st;
-    larder__all_pages all = {NULL};
+    larder__all_pages all = {.open = NULL};
     larder__purse purse = {.most = 4 * PIECE, .more = larder__pages_yield, .arg = &all};
     larder__pages *p;
     larder__mem_charge(&purse);
@@ -253,7 +253,7 @@ static void yields(void **st) {
 static void an_arena_grows(void **st) {
     (void)st;
     enum { HELD = 256, LARGEST = 2 << 20 };
-    larder__all_pages all = {NULL};
+    larder__all_pages all = {.open = NULL};
     for (int round = 0; round < 6; round++) {
         larder__arena *a;
         larder__arena_block held[HELD];
