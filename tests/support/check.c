@@ -1,6 +1,9 @@
 #include "check.h"
 
+#include "base/clones.h"
+
 #include <ftw.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,4 +43,13 @@ const char *check_shared(const char *name, char out[512]) {
         return NULL;
     snprintf(out, 512, "%s/%s", base ? base : "../shared/data", name);
     return access(out, R_OK) == 0 ? out : NULL;
+}
+
+size_t check_heap(void) {
+#if defined(__GLIBC__) && !LARDER__SANITIZED
+    struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+#else
+    return 0;
+#endif
 }

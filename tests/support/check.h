@@ -51,5 +51,7 @@ void check_write(const char *path, const void *bytes, size_t size);
 /* ../shared/data/NAME if this machine has it and this build can read it, else NULL: the caller
  * skips. */
 const char *check_shared(const char *name, char out[512]);
+/* Bytes of the heap that are in use; 0 where it does not say: a sanitizer's, another libc's. */
+size_t check_heap(void);
 
 #endif

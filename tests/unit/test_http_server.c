@@ -1,14 +1,12 @@
 /* The page's server: where it serves and where not, and odd requests by odd visitors. */
 #include "check.h"
 
-#include "base/clones.h"
 #include "base/mem.h"
 #include "see/expose.h"
 #include "see/http_request.h"
 #include "see/http_server.h"
 
 #include <arpa/inet.h>
-#include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -313,15 +311,6 @@ static size_t ask_for_much(const larder__http *h, int room, int *fd) {
     }
 }
 
-static size_t in_use(void) {
-#if defined(__GLIBC__) && !LARDER__SANITIZED
-    struct mallinfo2 m = mallinfo2();
-    return m.uordblks + m.hblkhd;
-#else
-    return 0;
-#endif
-}
-
 /* Until another event has begun. */
 static void await_event(int fd) {
     static const char begins[] = "data: ";
@@ -361,10 +350,10 @@ static void those_who_do_not_read(void **state) {
     begin(&h, &thread);
     ask_for_much(h, ROOM, &first);
     close(first);
-    size_t before = in_use(), left = 0;
+    size_t before = check_heap(), left = 0;
     for (int i = 0; i < CROWD; i++)
         left += ask_for_much(h, LITTLE, &crowd[i]);
-    size_t after = in_use();
+    size_t after = check_heap();
     if (after > before + (16 << 20))
         fail_msg("%zu KiB more for %d visitors who left %zu KiB unread", (after - before) >> 10,
                  CROWD, left >> 10);
