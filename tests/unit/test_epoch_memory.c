@@ -4,7 +4,6 @@
 #include "check.h"
 #include "loader_kit.h"
 
-#include <stdlib.h>
 
 /* Two batches an epoch, and its end. The book grows by half, so it has the same room from 272 to
  * 406. */
@@ -34,10 +33,7 @@ static void stands_still(const char *recipe) {
 static void test_stands_still(void **state) {
     (void)state;
     static const char *const recipes[] = {"minio", "lru", "shade", "rotate", "seneca", "icache"};
-    void *probe = malloc(100000);
-    bool counted = check_heap() >= 100000;
-    free(probe);
-    if (!counted)
+    if (check_heap() == 0)
         skip_since("this heap does not say how much of it is in use");
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
         stands_still(recipes[i]);
