@@ -4,7 +4,6 @@
 #include "check.h"
 #include "loader_kit.h"
 
-
 /* Two batches an epoch, and its end. The book grows by half, so it has the same room from 272 to
  * 406. */
 enum {
