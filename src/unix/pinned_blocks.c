@@ -8,11 +8,15 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { FEW = 64 };
+enum {
+    FEW = 64,
+    LOOKS = 1 << 20 /* for one batch: some 60 ms */
+};
 
 int larder__pinned_open(larder__pinned *l, larder__arena *arena,
                         _Atomic larder__block_place *places, uint32_t jobs) {
-    *l = (larder__pinned){.arena = arena, .places = places, .job_count = jobs, .enough = FEW};
+    *l = (larder__pinned){
+        .arena = arena, .places = places, .job_count = jobs, .enough = FEW, .looks = LOOKS};
     l->jobs = larder__calloc(jobs, sizeof *l->jobs);
     for (uint32_t j = 0; l->jobs && j < jobs; j++)
         l->jobs[j].fd = -1;
@@ -68,15 +72,20 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static void look(larder__pinned *l, uint64_t n) { l->looks -= n < l->looks ? n : l->looks; }
+
 /* All pins now, in order. */
 static size_t look_at_pins(larder__pinned *l) {
     size_t n = 0;
-    for (uint32_t j = 0; j < l->job_count; j++)
-        for (uint32_t i = 0, most = used(l, j); i < most; i++) {
+    for (uint32_t j = 0; j < l->job_count; j++) {
+        uint32_t most = used(l, j);
+        look(l, most);
+        for (uint32_t i = 0; i < most; i++) {
             uint32_t pin = atomic_load_explicit(&l->jobs[j].pins->at[i], memory_order_acquire);
             if (pin)
                 l->pinned[n++] = pin;
         }
+    }
     if (n > 1)
         qsort(l->pinned, n, sizeof *l->pinned, by_number);
     return n;
@@ -84,11 +93,13 @@ static size_t look_at_pins(larder__pinned *l) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+void larder__pinned_begin(larder__pinned *l) { l->looks = LOOKS; }
+
 larder__arena_block larder__pinned_take(larder__pinned *l, uint64_t bytes) {
     if (larder__grow(&l->waiting, &l->cap, l->out + 1, sizeof *l->waiting) < 0)
         return LARDER__NO_BLOCK;
     larder__arena_block b = larder__arena_take(l->arena, bytes);
-    if (b == LARDER__NO_BLOCK && larder__pinned_sweep(l))
+    if (b == LARDER__NO_BLOCK && l->looks > 0 && larder__pinned_sweep(l))
         b = larder__arena_take(l->arena, bytes);
     l->out += b != LARDER__NO_BLOCK;
     return b;
@@ -112,6 +123,7 @@ uint32_t larder__pinned_sweep(larder__pinned *l) {
         return 0;
     atomic_thread_fence(memory_order_seq_cst); /* places are struck out: now who has pinned them? */
     size_t n = look_at_pins(l);
+    look(l, before);
     for (uint32_t i = 0; i < before; i++) {
         uint32_t pin =
             (uint32_t)(larder__arena_offset(l->arena, l->waiting[i]) / LARDER__ARENA_GRAIN) + 1;

@@ -20,6 +20,7 @@ typedef struct larder__pinned {
     uint32_t count;
     uint32_t out;     /* blocks that will come here one day */
     uint32_t enough;  /* so many wait: look at them */
+    uint64_t looks;   /* at so many pins and blocks more, for want of room in this batch */
     uint32_t *pinned; /* room for all pins of all jobs */
     size_t pinned_cap;
 } larder__pinned;
@@ -32,6 +33,9 @@ void larder__pinned_close(larder__pinned *); /* gives everything back */
 int larder__pinned_join(larder__pinned *, uint32_t job, int *fd);
 void larder__pinned_leave(larder__pinned *, uint32_t job);
 
+/* A batch begins. Where no block is free all pins are looked at, and jobs have as many of them as
+ * they like: so not for every entry of a large batch. */
+void larder__pinned_begin(larder__pinned *);
 /* As larder__arena_take; such a block comes back here. */
 larder__arena_block larder__pinned_take(larder__pinned *, uint64_t bytes);
 /* From now on clients may take these bytes of `key` without asking; */

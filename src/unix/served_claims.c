@@ -133,6 +133,7 @@ static int claim(larder__served *s, uint32_t number, const larder__op *o, larder
                  larder__outcome *out) {
     larder__served_job *j = &s->jobs[number];
     size_t most = o->n + (size_t)o->number[0];
+    larder__pinned_begin(&s->pinned);
     int rc = reserve(s, j, most);
     answer->size = 0;
     larder__write_space(answer, LARDER__TICKETS_HEAD + most * sizeof(larder__reply));

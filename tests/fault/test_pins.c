@@ -109,6 +109,32 @@ static void test_room_comes_from_pinned_blocks(void **st) {
     free(w);
 }
 
+/* Entries for which there is no block cost a look at all pins each, up to a point. */
+static void test_looks_come_to_an_end(void **st) {
+    (void)st;
+    enum { HALF = 500000, LESS = 300000, IN_VAIN = 1000 };
+    world *w = malloc(sizeof *w);
+    open_world(w);
+    larder__arena_block waits = larder__pinned_take(&w->pinned, HALF);
+    larder__arena_block stays = larder__pinned_take(&w->pinned, HALF);
+    larder__pinned_publish(&w->pinned, 1, larder__arena_offset(w->arena, waits), LARDER_ENCODED,
+                           HALF);
+    hold(w, 0, 0, 1);
+    w->pins[0]->used = LARDER__PINS;
+    larder__pinned_give(&w->pinned, waits, 1);
+    for (int i = 0; i < IN_VAIN; i++)
+        assert_int_equal(larder__pinned_take(&w->pinned, LESS), LARDER__NO_BLOCK);
+    w->pins[0]->at[0] = 0;
+    assert_int_equal(larder__pinned_take(&w->pinned, LESS), LARDER__NO_BLOCK); /* not looked at */
+    larder__pinned_begin(&w->pinned);
+    larder__arena_block again = larder__pinned_take(&w->pinned, LESS);
+    assert_int_not_equal(again, LARDER__NO_BLOCK);
+    larder__pinned_give(&w->pinned, again, 1);
+    larder__pinned_give(&w->pinned, stays, 2);
+    close_world(w);
+    free(w);
+}
+
 static void test_pins_full_of_lies(void **st) {
     (void)st;
     world *w = malloc(sizeof *w);
@@ -329,6 +355,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pinned_blocks_wait),
         cmocka_unit_test(test_room_comes_from_pinned_blocks),
+        cmocka_unit_test(test_looks_come_to_an_end),
         cmocka_unit_test(test_pins_full_of_lies),
         cmocka_unit_test(test_bytes_stay),
         cmocka_unit_test(test_killed_holder),
