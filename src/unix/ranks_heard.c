@@ -137,14 +137,18 @@ int larder__unix_ranks_forget(larder__server_client *c, larder_reader *r) {
     return larder_read_status(r);
 }
 
-/* What there is of one rank's record, or that it will never be there. */
+/* What there is of one rank's record, or that it will never be there. A piece is told in its turn:
+ * one that was said a thousand times is not a thousand answers. */
 static int answer_wish(larder__server *s, larder__server_client *c, uint32_t rank) {
     const larder__rank_seat *seat = &c->berth.ranks->seats[rank];
+    uint32_t next = 0;
     int rc = 0;
     for (const larder__rank_record *r = seat->records; r && rc == 0 && c->berth.wish[rank];
          r = r->next)
-        if (r->kind == c->berth.kind && r->number == c->berth.number)
+        if (r->kind == c->berth.kind && r->number == c->berth.number && r->piece == next) {
             rc = tell_record(s, c, rank, r);
+            next++;
+        }
     bool gone = seat->state == LARDER__SEAT_ENDED || seat->state == LARDER__SEAT_LOST ||
                 (c->berth.ranks->apart && seat->state == LARDER__SEAT_EMPTY);
     return rc == 0 && c->berth.wish[rank] && gone ? tell_gone(s, c, rank) : rc;

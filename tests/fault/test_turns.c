@@ -436,6 +436,33 @@ static void ranks_that_only_talk(void **st) {
     larder__writer_free(&w);
 }
 
+/* The first of two pieces, said over and over: who wishes for the record hears it once. */
+static void a_rank_that_repeats_itself(void **st) {
+    (void)st;
+    enum { TIMES = 1000 };
+    const uint32_t piece[] = {'t', 0, 2, 7, 0}, wish[] = {1, 't', 7, 0, 1};
+    stranger_line ranks[2];
+    larder_reader body;
+    int type, heard = 0;
+    root_or_skip();
+    for (uint32_t r = 0; r < 2; r++)
+        join_rank(&ranks[r], r);
+    for (int i = 0; i < TIMES; i++) {
+        say(&ranks[1], LARDER__MSG_SAY, piece, sizeof piece);
+        turn();
+    }
+    say(&ranks[0], LARDER__MSG_WISH, wish, sizeof wish);
+    settle();
+    while ((type = next(&ranks[0], &body)) > 0)
+        heard += type == LARDER__MSG_HEARD;
+    assert_int_equal(type, 0);
+    assert_int_equal(heard, 1);
+    for (uint32_t r = 0; r < 2; r++)
+        stranger_hang_up(&ranks[r]);
+    settle();
+    assert_int_equal(larder__server_clients(server), 0);
+}
+
 /* Samples that are smaller than was said, so that there are more of them, none of them given back;
  * then the same one over and over. A job of root's that was there before is answered. */
 static void samples_that_are_small(void **st) {
@@ -601,6 +628,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(no_memory_for_half, begin, end),
         cmocka_unit_test_setup_teardown(hello_before_answers, begin, end),
         cmocka_unit_test_setup_teardown(ranks_that_only_talk, begin, end),
+        cmocka_unit_test_setup_teardown(a_rank_that_repeats_itself, begin, end),
         cmocka_unit_test_setup_teardown(samples_that_are_small, begin, end),
         cmocka_unit_test_setup_teardown(no_memory_for_others, begin, end),
         cmocka_unit_test_setup_teardown(a_large_cache, begin, end),
