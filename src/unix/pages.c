@@ -173,10 +173,14 @@ int larder__pages_open(larder__pages **out, uint64_t bytes, larder__all_pages *a
     return 0;
 }
 
-/* What was not reserved, and somebody may have touched all the same. */
-static void empty_rest(larder__pages *p) {
-    if (p->ready < p->bytes)
-        larder__lent_empty(p->at + p->ready, p->bytes - p->ready);
+/* What was not reserved, and somebody may have touched all the same, goes as if it had been: bit by
+ * bit. Where that cannot be counted any more, it goes at once. */
+static void take_rest(larder__pages *p) {
+    uint64_t rest = p->bytes - p->ready;
+    if (larder__mem_take(rest))
+        p->ready = p->bytes;
+    else
+        larder__lent_empty(p->at + p->ready, rest);
 }
 
 void larder__pages_close(larder__pages **pp, bool vacant) {
@@ -188,8 +192,8 @@ void larder__pages_close(larder__pages **pp, bool vacant) {
         leave(&p->all->open, p);
     if (p->fd >= 0) /* none is held by what waits, of which there may be much */
         close(p->fd);
-    if (vacant && p->all && p->kernels && p->ready > LARDER__PAGES_PIECE) {
-        empty_rest(p);
+    if (vacant && p->all && p->kernels && p->bytes > LARDER__PAGES_PIECE) {
+        take_rest(p);
         p->next = p->all->closed;
         p->all->closed = p;
         return;
