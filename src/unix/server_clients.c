@@ -84,6 +84,7 @@ static void adopt(larder__server *s, int fd) {
         larder__refused_write(&s->body, LARDER_E_FULL, "too many connections to the daemon");
         if (s->body.code == 0)
             larder__frame_send(fd, LARDER__MSG_REFUSED, s->body.bytes, s->body.size, NULL, 0);
+        s->body.code = 0;
         larder__free(c);
         close(fd);
         return;

@@ -90,12 +90,14 @@ static int keep_rest(const larder__server *s, larder__server_client *c,
 
 int larder__server_reply(larder__server *s, larder__server_client *c, larder__message type) {
     larder__frame_head head = {.bytes = (uint32_t)s->body.size, .type = (uint16_t)type};
-    if (s->body.code < 0)
-        return s->body.code;
+    int rc = s->body.code;
+    s->body.code = 0; /* no memory for this one: the next may be smaller, or another's */
+    if (rc < 0)
+        return rc;
     ssize_t gone = c->deaf ? 0 : send_now(c, &head, &s->body);
     if (c->deaf || (size_t)gone == sizeof head + s->body.size)
         return 0;
-    int rc = keep_rest(s, c, &head, (size_t)gone);
+    rc = keep_rest(s, c, &head, (size_t)gone);
     if (rc < 0 && gone > 0)
         larder__server_deafen(c); /* nothing can follow half a frame */
     return rc < 0 ? rc : larder__server_flush(s, c);

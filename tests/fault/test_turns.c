@@ -617,6 +617,40 @@ static void no_memory_for_others(void **st) {
     stranger_hang_up(&root);
 }
 
+/* Not even for the word that somebody is thrown out: that is nobody else's loss. */
+static void no_memory_to_say_so(void **st) {
+    (void)st;
+    stranger_line root, t, late;
+    larder_reader body;
+    const larder__hello h = stranger_hello();
+    root_or_skip();
+    for (int how = 0; how < 2; how++) {
+        come(&root, 0);
+        come(&t, STRANGER_NOBODY);
+        assert_int_equal(greet(&root, &h), LARDER__MSG_WELCOME);
+        larder__purse *before = larder__mem_charge(&server->purse);
+        larder__writer_free(&server->body);
+        larder__mem_charge(before);
+        uint64_t used = server->purse.used;
+        if (how == 0) {
+            server->purse.used = server->purse.most - (4 << 20);
+            say(&t, LARDER__MSG_OP - 1, NULL, 0);
+            turn();
+        } else {
+            server->purse.used = server->purse.most;
+            come(&late, STRANGER_NOBODY);
+            stranger_hang_up(&late);
+        }
+        server->purse.used = used;
+        claim(&root, 0, STRANGER_KEYS, 100);
+        settle();
+        assert_int_equal(next(&root, &body), LARDER__MSG_TICKETS);
+        stranger_hang_up(&t);
+        stranger_hang_up(&root);
+        settle();
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_flood, begin, end),
@@ -631,6 +665,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_rank_that_repeats_itself, begin, end),
         cmocka_unit_test_setup_teardown(samples_that_are_small, begin, end),
         cmocka_unit_test_setup_teardown(no_memory_for_others, begin, end),
+        cmocka_unit_test_setup_teardown(no_memory_to_say_so, begin, end),
         cmocka_unit_test_setup_teardown(a_large_cache, begin, end),
         cmocka_unit_test_setup_teardown(a_large_claim, begin, end),
     };
