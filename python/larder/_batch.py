@@ -234,8 +234,8 @@ class Batch:
         if self.data is not None:
             from ._structure import each_tensor, given
 
-            other.fields = {}
-            given(other, each_tensor(self.data, lambda t: t.to(device, non_blocking=non_blocking)))
+            other.fields, bare = {}, self.x is self.data
+            given(other, each_tensor(self.data, lambda t: t.to(device, non_blocking=non_blocking)), bare)
             return other
         other.fields = {name: _fields.moved(value, device, non_blocking) for name, value in self.fields.items()}
         if _torch.is_tensor(self.x):

@@ -162,7 +162,7 @@ class Carrier:
         from ._structure import each_tensor, given
 
         torch = _torch.module()
-        cuda = self.device.type == "cuda"
+        cuda, bare = self.device.type == "cuda", b.x is b.data
         if cuda:
             self._stream()
         with torch.cuda.stream(self._side) if cuda else contextlib.nullcontext():
@@ -173,7 +173,7 @@ class Carrier:
             setattr(b, name, getattr(b, name).clone())
         b.served_host, b.labels_host = b.served_host.copy(), b.labels_host.copy()
         b.y, b.weight, b._lies = y, weight, None
-        given(b, moved)
+        given(b, moved, bare)
         if not cuda:
             return
         event = torch.cuda.Event()

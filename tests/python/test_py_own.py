@@ -121,8 +121,12 @@ class Batches(unittest.TestCase):
             def __getitem__(self, i):
                 return {"image": self.picture(i), "name": f"n{i}"}
 
+        class Text(Pictures):
+            def __getitem__(self, i):
+                return f"n{i}"
+
         names = [name for name in larder.Batch.__slots__ if not name.startswith("_") and name != "owner"]
-        for ds in (Pictures(), Named()):
+        for ds in (Pictures(), Named(), Text()):
             with opened(ds) as l:
                 b = next(iter(l))
             whole = {name: shown(getattr(b, name)) for name in names if not name.endswith("_host")}
@@ -131,6 +135,10 @@ class Batches(unittest.TestCase):
             for other in (copy.copy(b), copy.deepcopy(b), pickle.loads(pickle.dumps(b)), moved, copy.copy(moved),
                           copy.deepcopy(moved), pickle.loads(pickle.dumps(moved)), copy.copy(b).to("cpu")):
                 self.assertEqual({name: shown(getattr(other, name)) for name in whole}, whole)
+        with opened(Text(), device="meta") as l:
+            b = next(iter(l))
+            self.assertIs(b.x, b.data)
+            self.assertEqual(b.y.shape, (BATCH,))
 
     def test_an_evaluator_gets_the_same_and_may_keep_it(self):
         class Named(Pictures):
