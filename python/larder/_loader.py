@@ -400,19 +400,21 @@ class Loader(Shown, Habits, Resumed):
 
     def _open_new(self) -> None:
         handle = ctypes.c_void_p()
-        if self._own is not None:
-            rc = _open_own(self._lib, handle, self._conf, self._own, self._carrier.context())
-        else:
-            with self._carrier.context():
-                rc = _open(self._lib, handle, self._conf)
-        self._handle = handle.value
-        self._check(rc)
-        if self._decided is not None:
-            _lib.check(
-                self._lib.larder_loader_restore(
-                    self._handle, _lib.DECISIONS, self._decided, len(self._decided)
+        try:
+            if self._own is not None:
+                rc = _open_own(self._lib, handle, self._conf, self._own, self._carrier.context())
+            else:
+                with self._carrier.context():
+                    rc = _open(self._lib, handle, self._conf)
+            self._check(rc)
+            if self._decided is not None:
+                _lib.check(
+                    self._lib.larder_loader_restore(handle, _lib.DECISIONS, self._decided, len(self._decided))
                 )
-            )
+            self._handle = handle.value
+        except BaseException:  # or Ctrl-C, right after it was open: its threads ask those whom the caller ends next
+            self._lib.larder_loader_close(ctypes.byref(handle))
+            raise
 
     def _begin_anew(self) -> int:
         """The same loader as it was right after opening, for a state that is loaded into one in use."""
@@ -424,9 +426,16 @@ class Loader(Shown, Habits, Resumed):
             )
         with self._taking:
             own, self._own = self._own, None  # its workers stay
-            self._end()
-            self._own = own
-            self._open_new()
+            try:
+                try:
+                    self._end()
+                finally:
+                    self._own = own
+                self._open_new()
+            except BaseException:
+                if not self._handle:
+                    self._end_own()
+                raise
             self._last = self._served_of = self._loaded_at = self._hooked = None
             if self._evaluator is not None:
                 _lib.check(self._lib.larder_loader_evaluator(self._handle, self._evaluator, None))

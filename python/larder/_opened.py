@@ -153,21 +153,23 @@ class Opened:
             self._taking.release()
 
     def _end(self) -> None:
-        handle, self._handle = self._handle, None
+        """Ctrl-C before the library has closed it: nothing has ended. Later: all has, as without."""
+        fresh: List[str] = []
+        closing, self._handle = ctypes.c_void_p(self._handle), None
         try:
             self._wait_for_callers()
-        except BaseException:  # Ctrl-C: nothing has ended
-            self._handle = handle
-            raise
-        self._turns += 1
-        self._lent, self._batch = _lib.BatchPointer(), None
-        if handle:
-            fresh = _lib.notes(handle, self._noted)
-            self._carrier.forget()
-            self._lib.larder_loader_close(ctypes.byref(ctypes.c_void_p(handle)))
-            self._desk.pending.clear()
-            self._end_own()
-            _lib.warn(fresh, 4)  # at last: a warning may be an error
+            if closing:
+                fresh = _lib.notes(closing.value or 0, self._noted)
+                self._carrier.forget()
+                self._lib.larder_loader_close(ctypes.byref(closing))
+        finally:
+            self._handle = closing.value
+            if not closing:
+                self._turns += 1
+                self._lent, self._batch = _lib.BatchPointer(), None
+                self._desk.pending.clear()
+                self._end_own()
+        _lib.warn(fresh, 4)  # at last: a warning may be an error
 
     def _wait_for_callers(self) -> None:
         me = threading.get_ident()

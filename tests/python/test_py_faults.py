@@ -1,7 +1,9 @@
-"""What goes wrong in the middle of something and must not spoil the rest: Ctrl-C inside an evaluator and right
-at an epoch's end."""
+"""What goes wrong in the middle of something and must not spoil the rest: Ctrl-C inside an evaluator, right at an
+epoch's end, and while a loader opens or closes."""
 
+import multiprocessing
 import unittest
+from unittest import mock
 
 from kit import larder
 
@@ -95,6 +97,90 @@ class EpochEnd(unittest.TestCase):
         l, it = self.interrupted()
         self.assertEqual(list(it), [])
         self.assertEqual([b.epoch for b in l], [1] * 4)
+
+
+class Numbers:
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, i):
+        return i
+
+
+def interrupted(call):
+    """The same, and then a Ctrl-C."""
+
+    def both(*args):
+        call(*args)
+        raise KeyboardInterrupt
+
+    return both
+
+
+class OpenAndClose(unittest.TestCase):
+    """Whenever Ctrl-C comes, no loader of the library's and no process is left behind."""
+
+    def setUp(self):
+        lib, self.opened = larder._lib.load(), 0
+        opens, closes = lib.larder_loader_open, lib.larder_loader_close
+
+        def opened(handle, conf):
+            rc = opens(handle, conf)
+            self.opened += handle._obj.value is not None
+            return rc
+
+        def closed(handle):
+            self.opened -= handle._obj.value is not None
+            closes(handle)
+
+        for name, call in (("larder_loader_open", opened), ("larder_loader_close", closed)):
+            patched = mock.patch.object(lib, name, call)
+            patched.start()
+            self.addCleanup(patched.stop)
+
+    def nothing_is_left(self):
+        self.assertEqual((self.opened, multiprocessing.active_children()), (0, []))
+
+    def interrupt(self, place, name, what, before=False):
+        call = mock.Mock(side_effect=KeyboardInterrupt) if before else interrupted(getattr(place, name))
+        with mock.patch.object(place, name, call), self.assertRaises(KeyboardInterrupt):
+            what()
+
+    def test_open(self):
+        lib = larder._lib.load()
+        for given in (dict(uri=SOURCE), dict(dataset=Numbers(), workers=1)):
+            if "uri" in given:
+                self.interrupt(lib, "larder_loader_open", lambda: larder.Loader(batch_size=5, **given))
+            self.interrupt(larder.Loader, "_check", lambda: larder.Loader(batch_size=5, **given))
+            self.nothing_is_left()
+
+    def test_close(self):
+        for given in (dict(uri=SOURCE), dict(dataset=Numbers(), workers=1)):
+            l = larder.Loader(batch_size=5, **given)
+            it = iter(l)
+            first = next(it).ids.tolist()
+            self.interrupt(larder._lib, "notes", l.close, before=True)
+            self.assertNotEqual(next(it).ids.tolist(), first)  # nothing has ended
+            self.interrupt(l._lib, "larder_loader_close", l.close)
+            self.nothing_is_left()
+            with self.assertRaisesRegex(larder.StateError, "is closed"):
+                next(it)
+            l.close()
+
+    def test_a_state_into_a_loader_in_use(self):
+        for given in (dict(uri=SOURCE), dict(dataset=Numbers(), workers=1)):
+            l = larder.Loader(batch_size=5, **given)
+            it = iter(l)
+            next(it)
+            state = l.state_dict()
+            rest = [b.served.tolist() for b in it]
+            self.interrupt(larder._lib, "notes", lambda: l.load_state_dict(state), before=True)
+            l.load_state_dict(state)
+            self.assertEqual([b.served.tolist() for b in l], rest)
+            self.assertTrue(l._own is None or l._own.workers == 1)
+            self.interrupt(l._lib, "larder_loader_close", lambda: l.load_state_dict(state))
+            self.nothing_is_left()
+            l.close()
 
 
 if __name__ == "__main__":
