@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,7 +57,9 @@ typedef struct visitor {
 
 struct larder__http {
     int listener, stop;
+    int places; /* for visitors */
     bool local;
+    bool lacking; /* since the last look: there was no descriptor for who came */
     char token[80], url[256];
     larder__board *board;
     text *state, *history, *metrics; /* as of the last look, made when first asked for */
@@ -164,6 +167,15 @@ static void write_url(larder__http *h, const address *a) {
              ntohs(six ? a->v6.sin6_port : a->v4.sin_port), h->token[0] ? "?token=" : "", h->token);
 }
 
+/* Of a process's descriptors most are for others than visitors: for a daemon's jobs, and to look.
+ */
+static int count_places(void) {
+    struct rlimit most;
+    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur / 4 >= CONNECTIONS)
+        return CONNECTIONS;
+    return most.rlim_cur < 8 ? 2 : (int)(most.rlim_cur / 4);
+}
+
 int larder__http_open(larder__http **out, const larder__http_server_conf *conf) {
     address a;
     socklen_t size;
@@ -172,6 +184,7 @@ int larder__http_open(larder__http **out, const larder__http_server_conf *conf) 
     if (!h)
         return LARDER_E_NOMEM;
     h->listener = h->stop = -1;
+    h->places = count_places();
     for (int i = 0; i < CONNECTIONS; i++)
         h->visitors[i].fd = -1;
     int rc = parse_address(conf->address, &a, &size, &h->local);
@@ -513,6 +526,7 @@ static void look(larder__http *h, double now) {
     retire(h, &h->history);
     retire(h, &h->metrics);
     drop_late(h);
+    h->lacking = false;
     h->looked = now;
     h->next_look = now + look_every;
     for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++)
@@ -534,7 +548,7 @@ static void attend(larder__http *h, visitor *v, short events, double now) {
 }
 
 static visitor *free_place(larder__http *h) {
-    for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++)
+    for (visitor *v = h->visitors; v < h->visitors + h->places; v++)
         if (v->fd < 0)
             return v;
     return NULL;
@@ -583,7 +597,7 @@ static visitor *make_place(larder__http *h, double now) {
     if (v)
         return v;
     v = h->visitors;
-    for (visitor *other = v + 1; other < h->visitors + CONNECTIONS; other++)
+    for (visitor *other = v + 1; other < h->visitors + h->places; other++)
         if (goes_before(h, other, v, now))
             v = other;
     hang_up(h, v);
@@ -595,8 +609,10 @@ static void welcome(larder__http *h, double now) {
     const int on = 1;
     int fd;
     for (int i = 0; i < BACKLOG; i++) {
-        if ((fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0)
+        if ((fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0) {
+            h->lacking = errno == EMFILE || errno == ENFILE; /* who comes stays in the queue */
             return;
+        }
         visitor *v = make_place(h, now);
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         v->fd = fd;
@@ -612,7 +628,7 @@ static int turn(larder__http *h) {
     nfds_t n = 2;
     double now = larder__now();
     p[0] = (struct pollfd){.fd = h->stop, .events = POLLIN};
-    p[1] = (struct pollfd){.fd = h->listener, .events = POLLIN};
+    p[1] = (struct pollfd){.fd = h->listener, .events = h->lacking ? 0 : POLLIN};
     for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++) {
         if (v->fd >= 0 && now > v->until)
             hang_up(h, v);

@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static void addresses(void **state) {
@@ -412,6 +414,49 @@ static void a_crowd_keeps_nobody_out(void **state) {
     end(&h, thread);
 }
 
+/* The visitors of this test are of the process too. */
+static void few_descriptors(void **state) {
+    (void)state;
+    enum { FEW = 200, SOME = 130 };
+    larder__http *h = NULL;
+    pthread_t thread;
+    struct rlimit before, few;
+    int crowd[SOME];
+    char text[16];
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = FEW;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    begin(&h, &thread);
+    for (int i = 0; i < SOME; i++) { /* each has its answer, and holds its place */
+        crowd[i] = visit(h);
+        ask(crowd[i], "/events");
+        hear(crowd[i], text, 12);
+        assert_string_equal(text, "HTTP/1.1 200");
+    }
+    /* None is left at all: who comes waits for one, and the server does not run in circles. */
+    int others[FEW], n = 0;
+    while ((others[n] = dup(crowd[0])) >= 0)
+        n++;
+    assert_true(n > 0);
+    close(others[--n]);
+    int last = visit(h);
+    ask(last, "/state.json");
+    clock_t used = clock();
+    for (int i = 0; i < 3; i++)
+        await_event(crowd[0]);
+    assert_true(clock() - used < CLOCKS_PER_SEC / 2);
+    while (n > 0)
+        close(others[--n]);
+    hear(last, text, 12);
+    assert_string_equal(text, "HTTP/1.1 200");
+    close(last);
+    for (int i = 0; i < SOME; i++)
+        close(crowd[i]);
+    end(&h, thread);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 int main(void) {
 #ifdef __GLIBC__
     mallopt(M_ARENA_MAX, 1); /* threads have none of their own, which would not be counted */
@@ -423,6 +468,7 @@ int main(void) {
         cmocka_unit_test(requests),
         cmocka_unit_test(those_who_do_not_read),
         cmocka_unit_test(a_crowd_keeps_nobody_out),
+        cmocka_unit_test(few_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
