@@ -108,6 +108,19 @@ class Faults(unittest.TestCase):
     def test_short_body(self):
         self.survive("short", 1)
 
+    def test_lists_of_no_length(self):
+        """What may have been cut short is no data set."""
+        with open(f"{self.www}/images/a.txt", "w") as f:
+            f.write("".join(f"a/{i:04}.jpg\n" for i in range(12)))
+        self.addCleanup(os.remove, f"{self.www}/images/a.txt")
+        here = f"http://127.0.0.1:{self.http.port}/images"
+        self.http.faults.set(("images/a/$", "unsaid", 1))  # it has its end
+        self.check_fine(self.tool(f"{here}/a/?{QUICK}"))
+        for uri, fault in ((f"{here}/a/", "unsaid:half"), (f"{here}/a.txt", "unsaid:half"), (f"{here}/a.txt", "unsaid")):
+            self.http.faults.set((uri.split("/", 3)[3] + "$", fault, 1))
+            line = self.tool(f"{uri}?{QUICK}")[0]
+            self.check_failed(line, E_IO, "it may be cut short", uri)
+
     def test_stalled_body(self):
         for uri, server in self.places("images/"):
             server.faults.set(("0003.jpg", "stall", 1))

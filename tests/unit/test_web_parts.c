@@ -381,6 +381,14 @@ static void test_pages(void **st) {
     assert_int_equal(s.of[1].bytes, 7);
     char cut[] = "[{\"name\":\"a\"";
     assert_int_equal(larder__page_parse(cut, strlen(cut), take, &s), LARDER_E_FORMAT);
+    static const char *const whole[] = {"[]\n", " [{\"name\":\"a\"}] ", "<A HREF=\"a\"></A></HTML>",
+                                        "<a href=\"a\"></a></body></html >\n<!-- 3 ms -->\n"};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        assert_true(larder__page_is_whole(whole[i], strlen(whole[i])));
+    static const char *const half[] = {
+        "", " ", "[", "[{\"name\":\"a\"},\n", "<html><a href=\"a\"></a>\n", "</htm"};
+    for (size_t i = 0; i < sizeof half / sizeof *half; i++)
+        assert_false(larder__page_is_whole(half[i], strlen(half[i])));
     char none[] = "<html>It works!</html>";
     assert_int_equal(larder__page_parse(none, strlen(none), take, &s), LARDER_E_FORMAT);
 }
@@ -423,7 +431,13 @@ static void test_heads(void **st) {
     assert_string_equal(h.location, "http://h/x");
     add_line(&h, "HTTP/1.1 206 Partial Content\r\n");
     assert_string_equal(h.location, "");
+    assert_false(h.framed);
+    add_line(&h, "Transfer-Encoding: chunked\r\n");
+    assert_true(h.framed);
+    add_line(&h, "HTTP/1.1 206 Partial Content\r\n");
+    assert_false(h.framed);
     add_line(&h, "content-LENGTH:10\r\n");
+    assert_true(h.framed);
     add_line(&h, "Content-Range: bytes 5-14/100\r\n");
     add_line(&h, "Last-Modified: Sun, 15 Nov 2026 14:25:00 GMT\r\n");
     uint64_t by_date = h.tag;
@@ -435,7 +449,7 @@ static void test_heads(void **st) {
     assert_int_equal(h.length, 10);
     assert_true(h.ranged && h.first == 5 && h.last == 14 && h.total == 100);
     add_line(&h, "HTTP/2 503");
-    assert_true(h.status == 503 && !h.ranged && h.length == LARDER__BYTES_UNKNOWN);
+    assert_true(h.status == 503 && h.framed && !h.ranged && h.length == LARDER__BYTES_UNKNOWN);
     add_line(&h, "Retry-After: 7");
     assert_true(h.retry_after == 7);
     add_line(&h, "Retry-After: Sun, 09 Sep 2001 01:46:45 GMT"); /* 5 s after 1000000000 */

@@ -144,6 +144,21 @@ static int parse_json(char *bytes, size_t n, larder__listed_fn fn, void *arg) {
     return rc;
 }
 
+bool larder__page_is_whole(const char *bytes, size_t n) {
+    static const char end[] = "</html";
+    size_t at = 0;
+    while (at < n && isspace((unsigned char)bytes[at]))
+        at++;
+    while (n > at && isspace((unsigned char)bytes[n - 1]))
+        n--;
+    if (at < n && bytes[at] == '[')
+        return bytes[n - 1] == ']';
+    for (size_t last = n; last > at && n - last < NEAR; last--)
+        if (n - last >= sizeof end - 1 && strncasecmp(bytes + last, end, sizeof end - 1) == 0)
+            return true;
+    return false;
+}
+
 int larder__page_parse(char *bytes, size_t n, larder__listed_fn fn, void *arg) {
     size_t at = 0;
     while (at < n && isspace((unsigned char)bytes[at]))

@@ -42,6 +42,9 @@ void larder__s3_error_parse(char *bytes, size_t n, larder__s3_error *out);
 /* The page of a folder, HTML or nginx's JSON: names are what lies in it. */
 int larder__page_parse(char *bytes, size_t n, larder__listed_fn, void *arg);
 
+/* Does it end as such a page does? Of one that came without a word on how long it is. */
+bool larder__page_is_whole(const char *bytes, size_t n);
+
 /* One object a line: PATH, then perhaps a tab and its size or "-", then a tab and its class. Blank
  * lines and those that begin with '#' are none. */
 int larder__manifest_parse(char *bytes, size_t n, const char *label, larder__listed_fn, void *arg);

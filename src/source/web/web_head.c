@@ -60,6 +60,9 @@ static void take_header(larder__web_head *h, const char *name, size_t name_size,
     uint64_t v;
     if (IS("content-length") && larder__parse_digits(value, n, &v)) {
         h->length = v;
+        h->framed = true;
+    } else if (IS("transfer-encoding")) {
+        h->framed = true;
     } else if (IS("content-range")) {
         take_range(h, value, n);
     } else if (IS("etag") && n) {
@@ -85,6 +88,7 @@ static bool take_status(larder__web_head *h, const char *line, size_t n) {
     const char *blank = memchr(line, ' ', n);
     uint64_t status;
     *h = (larder__web_head){.length = LARDER__BYTES_UNKNOWN, .total = LARDER__BYTES_UNKNOWN};
+    h->framed = n > 5 && line[5] >= '2'; /* frames have an end of their own */
     if (blank && line + n - blank >= 4 && larder__parse_digits(blank + 1, 3, &status))
         h->status = (int)status;
     return true;

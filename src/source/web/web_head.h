@@ -9,6 +9,7 @@
 typedef struct larder__web_head {
     int status;                  /* 0: none yet */
     uint64_t length;             /* of the body; LARDER__BYTES_UNKNOWN: not said */
+    bool framed;                 /* where the body ends is said: a cut is seen */
     bool ranged;                 /* a Content-Range was given: bytes first..last of total */
     uint64_t first, last, total; /* total: LARDER__BYTES_UNKNOWN: not said */
     uint64_t tag;                /* of ETag, or else of Last-Modified; 0: neither */

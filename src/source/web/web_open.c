@@ -179,8 +179,12 @@ static int open_manifest(larder__web_data *d, const char *key, const char *split
                              .most = MANIFEST_BYTES};
     snprintf(label, sizeof label, "%.60s%.200s", larder__web_shown(d), key);
     larder__web_run(d->web, &r, 1);
-    int rc = r.code < 0 ? larder__fail(r.code, "%s", r.why)
-                        : larder__manifest_parse(r.text.at, r.text.n, label, take_line, &t);
+    int rc =
+        r.code < 0 ? larder__fail(r.code, "%s", r.why)
+        : !r.answer.framed
+            ? larder__fail(LARDER_E_IO,
+                           "%s: the server does not say how long it is: it may be cut short", label)
+            : larder__manifest_parse(r.text.at, r.text.n, label, take_line, &t);
     larder__text_free(&r.text);
     if (rc == 0)
         rc = open_lines(d, key, &t, split);

@@ -116,6 +116,9 @@ static int take_page(larder__web_walk *w, question *q, larder__web_request *r) {
         rc = larder__s3_list_parse(r->text.at, r->text.n, take_listed, &t, q->token);
         if (rc == 0 && q->token[0] && strcmp(q->token, before) == 0)
             rc = larder__fail(LARDER_E_FORMAT, "a list goes on where it already was");
+    } else if (rc == 0 && !r->answer.framed && !larder__page_is_whole(r->text.at, r->text.n)) {
+        rc = larder__fail(LARDER_E_IO, "the page has no end, and the server does not say how long "
+                                       "it is: it may be cut short");
     } else if (rc == 0) {
         rc = larder__page_parse(r->text.at, r->text.n, take_listed, &t);
     }
