@@ -297,33 +297,28 @@ class Dataset(_Base):
         """The decoded picture i as a NumPy array, HWC, uint8, at its own size; and its label."""
         import numpy
 
-        item = self._item(i, _lib.DECODED)
+        item, held = self._item(i, _lib.DECODED)
         s = item.shape
-        try:
-            a = numpy.frombuffer(ctypes.string_at(item.data, item.bytes), "uint8")
-        finally:
-            self._drop(item)
-        a = a.copy()
+        a = numpy.frombuffer(ctypes.string_at(item.data, item.bytes), "uint8").copy()
+        del held
         if item.layout == _lib.LAYOUTS["NCHW"]:
             return numpy.ascontiguousarray(a.reshape(s.c, s.h, s.w).transpose(1, 2, 0)), item.label
         return a.reshape(s.h, s.w, s.c), item.label
 
     def bytes(self, i: int) -> bytes:
         """The file of sample i, as it is stored."""
-        item = self._item(i, _lib.ENCODED)
-        try:
-            return ctypes.string_at(item.data, item.bytes)
-        finally:
-            self._drop(item)
+        item, held = self._item(i, _lib.ENCODED)
+        out = ctypes.string_at(item.data, item.bytes)
+        del held
+        return out
 
-    def _item(self, i: int, form: int) -> _lib.Item:
-        item = _lib.Item()
+    def _item(self, i: int, form: int) -> Tuple[_lib.Item, _lib.Owned]:
+        """The bytes, and what holds them."""
+        lib, item = _lib.load(), _lib.Item()
+        held = _lib.Owned(ctypes.c_void_p.from_buffer(item, _lib.ITEM_BUF), lib.larder_buf_unref)
         i = self._index(i)
-        _lib.check(_lib.load().larder_loader_item(self._open(), i, form, ctypes.byref(item)))
-        return item
-
-    def _drop(self, item: _lib.Item) -> None:
-        _lib.load().larder_buf_unref(ctypes.byref(ctypes.c_void_p(item.buf)))
+        _lib.check(lib.larder_loader_item(self._open(), i, form, ctypes.byref(item)))
+        return item, held
 
     def _index(self, i: int) -> int:
         at = operator.index(i)

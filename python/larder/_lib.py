@@ -246,6 +246,7 @@ class Item(Sized):
     ]
 
 
+ITEM_BUF: int = Item.buf.offset  # type: ignore[attr-defined]
 EVALUATE_FN = CFUNCTYPE(c_int, c_void_p, POINTER(BatchStruct), POINTER(c_float))
 
 # name, answer, arguments; an answer of `int` is a code that check() turns into an exception

@@ -425,9 +425,9 @@ class Machine(BaseEstimator):
         if a is not None and b is not None:
             parts.sigmoid_a = _svm.pointer(a)
             parts.sigmoid_b = _svm.pointer(b)
-        model = c_void_p()
-        _lib.check(lib.larder_svm_assemble(byref(model), byref(parts)))
-        return _lib.Owned(model, lib.larder_svm_model_close)
+        model = _lib.Owned(c_void_p(), lib.larder_svm_model_close)
+        _lib.check(lib.larder_svm_assemble(byref(model.handle), byref(parts)))
+        return model
 
     def __getstate__(self):
         state = super().__getstate__()

@@ -13,9 +13,8 @@ from . import _lib, _svm
 def read(path, machines, n_features):
     """The machine a file stands for; ``machines``: a class each task."""
     lib = _svm.library()
-    model = c_void_p()
-    _lib.check(lib.larder_svm_load(byref(model), _lib.text(path)))
-    handle = _lib.Owned(model, lib.larder_svm_model_close)
+    handle = _lib.Owned(c_void_p(), lib.larder_svm_model_close)
+    _lib.check(lib.larder_svm_load(byref(handle.handle), _lib.text(path)))
     parts = _svm.parts_of(handle)
     if parts.one_vs_all:
         raise ValueError(f"{path}: a model of one class against all; `larder svm-predict` reads it")

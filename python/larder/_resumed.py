@@ -29,10 +29,10 @@ class Resumed(Heard):
         if not self._desk.exchange and not self._desk.own:
             self._desk.flush(handle)
         data, size = ctypes.c_void_p(), ctypes.c_size_t()
-        _lib.check(
-            self._lib.larder_loader_save(handle, _lib.STATE, ctypes.byref(data), ctypes.byref(size))
-        )
         try:
+            _lib.check(
+                self._lib.larder_loader_save(handle, _lib.STATE, ctypes.byref(data), ctypes.byref(size))
+            )
             state = ctypes.string_at(data, size.value)
         finally:
             self._lib.larder_free(data)

@@ -222,7 +222,7 @@ def _doubles(a) -> np.ndarray:
 def rows_of(X, y, *, index_zero: bool = False, sample_weight=None) -> _lib.Owned:
     """A data set over a matrix, dense or scipy.sparse; nothing goes through text."""
     lib = library()
-    data = c_void_p()
+    data = _lib.Owned(c_void_p(), lib.larder_svm_data_close)  # before there is any: Ctrl-C loses none
     y = np.zeros(X.shape[0]) if y is None else _doubles(y)
     weight = None if sample_weight is None else _doubles(sample_weight)
     for name, a in (("y", y), ("sample_weight", weight)):  # the library reads one a row
@@ -245,8 +245,8 @@ def rows_of(X, y, *, index_zero: bool = False, sample_weight=None) -> _lib.Owned
         value = _doubles(X)
         matrix.features = X.shape[1]
     matrix.value = value.ctypes.data
-    _lib.check(lib.larder_svm_copy(byref(data), byref(matrix)))
-    return _lib.Owned(data, lib.larder_svm_data_close)
+    _lib.check(lib.larder_svm_copy(byref(data.handle), byref(matrix)))
+    return data
 
 
 class Interrupts:
@@ -274,13 +274,12 @@ class Interrupts:
 
 def train(data: _lib.Owned, conf: Conf, stats: Stats) -> _lib.Owned:
     lib = library()
-    model = c_void_p()
+    model = _lib.Owned(c_void_p(), lib.larder_svm_model_close)
     with Interrupts() as interrupts:
         conf.progress = PROGRESS(lambda _, progress: int(interrupts.asked))
-        code = lib.larder_svm_train(byref(model), data.handle, byref(conf), byref(stats))
-    handle = _lib.Owned(model, lib.larder_svm_model_close)
+        code = lib.larder_svm_train(byref(model.handle), data.handle, byref(conf), byref(stats))
     _lib.check(code)
-    return handle
+    return model
 
 
 def sentences(conf: Conf) -> list:

@@ -183,5 +183,35 @@ class OpenAndClose(unittest.TestCase):
             l.close()
 
 
+class Memory(unittest.TestCase):
+    """What the library has handed out is given back, though Ctrl-C comes right after it."""
+
+    def check(self, makes, frees, what):
+        lib, given = larder._lib.load(), []
+        free = getattr(lib, frees)
+
+        def freed(handle):
+            value = getattr(handle, "_obj", handle).value
+            if value is not None:
+                given.append(value)
+            free(handle)
+
+        with mock.patch.object(lib, makes, interrupted(getattr(lib, makes))), mock.patch.object(lib, frees, freed):
+            with self.assertRaises(KeyboardInterrupt):
+                what()
+        self.assertEqual(len(given), 1)
+
+    def test_samples(self):
+        d = larder.Dataset(SOURCE)
+        for what in (lambda: d.bytes(3), lambda: d.pixels(3)):
+            self.check("larder_loader_item", "larder_buf_unref", what)
+        self.assertEqual(d.pixels(3)[0].size, len(d.bytes(3)))
+        d.close()
+
+    def test_states(self):
+        with larder.Loader(SOURCE, 50) as l:
+            self.check("larder_loader_save", "larder_free", l.state_dict)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -362,6 +362,44 @@ class Wrong(unittest.TestCase):
             child.kill()
             child.wait()
 
+    def test_ctrl_c_right_after_a_call(self):
+        """What the library has just made is given back."""
+        lib, alive = _svm.library(), 0
+
+        def making(real):
+            def call(*args):
+                nonlocal alive
+                rc = real(*args)
+                alive += args[0]._obj.value is not None
+                signal.raise_signal(signal.SIGINT)  # in training its handler waits for the end
+                return rc
+
+            return call
+
+        def closing(real):
+            def call(handle):
+                nonlocal alive
+                alive -= handle._obj.value is not None
+                real(handle)
+
+            return call
+
+        X, y = digits(60, 2)
+        fitted = svm.SVC().fit(X, y)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model")
+            fitted.save(path)
+            for name, what in (("copy", lambda: svm.SVC().fit(X, y)), ("train", lambda: svm.SVC().fit(X, y)),
+                               ("assemble", lambda: pickle.loads(pickle.dumps(fitted)).predict(X)),
+                               ("load", lambda: svm.load(path))):
+                closer = "larder_svm_data_close" if name == "copy" else "larder_svm_model_close"
+                name = f"larder_svm_{name}"
+                with unittest.mock.patch.object(lib, name, making(getattr(lib, name))), \
+                        unittest.mock.patch.object(lib, closer, closing(getattr(lib, closer))):
+                    with self.assertRaises(KeyboardInterrupt):
+                        what()
+                    self.assertEqual(alive, 0, name)
+
     def test_saved_models(self):
         X, y = digits(200, 3)
         model = svm.SVC(gamma=0.1, n_jobs=1).fit(X, y)
