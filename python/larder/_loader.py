@@ -522,10 +522,10 @@ class Loader(Shown, Habits, Resumed):
             raise raised
         self._check(rc)
         if rc in (_lib.END_EPOCH, _lib.END):
+            if self._served_of is not None:  # a warning may be an error, and Ctrl-C come: the epoch ends all the same
+                self._note_silence(lambda: self.figures(self._served_of))
             self._middle = self._asking = False
             self._taken = 0
-            if self._served_of is not None:
-                self._note_silence(lambda: self.figures(self._served_of))
             return None
         self._middle, self._at_epoch, self._asking = True, self._lent.contents.epoch, False
         self._fresh = False

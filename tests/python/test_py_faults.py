@@ -3,6 +3,7 @@ epoch's end, and while a loader opens or closes."""
 
 import multiprocessing
 import unittest
+import warnings
 from unittest import mock
 
 from kit import larder
@@ -97,6 +98,31 @@ class EpochEnd(unittest.TestCase):
         l, it = self.interrupted()
         self.assertEqual(list(it), [])
         self.assertEqual([b.epoch for b in l], [1] * 4)
+
+    def test_a_warning_is_an_error(self):
+        with larder.Loader(SOURCE, 50, "shade") as l, warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            for epoch in range(3):
+                it, numbers, said = iter(l), [], []
+                while True:
+                    try:
+                        numbers.append(next(it).epoch)
+                    except UserWarning as e:
+                        said.append(str(e))
+                    except StopIteration:
+                        break
+                self.assertEqual(numbers, [epoch] * 4)
+                self.assertEqual(["has heard nothing" in s for s in said], [True] if epoch == 1 else [])
+
+    def test_ctrl_c_just_before_the_end_is_told(self):
+        l = larder.Loader(SOURCE, 50, "minio")
+        for epoch in range(2):
+            it = iter(l)
+            self.assertEqual([next(it).epoch for _ in range(4)], [epoch] * 4)
+            with mock.patch.object(l, "_note_silence", side_effect=KeyboardInterrupt):
+                with self.assertRaises(KeyboardInterrupt):
+                    next(it)
+            self.assertEqual(list(it), [])
 
 
 class Numbers:
