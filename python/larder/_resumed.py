@@ -21,7 +21,10 @@ class Resumed(Heard):
         """All that is needed to go on after the batches taken so far: the same remaining ids, the
         same augmentation. The batch at hand counts as taken. Each process saves its own; of those
         that share a cache, all do it after the same batch."""
-        return self._beside(self._saved)
+        if self._own is not None and self._own.crew.inside():  # whoever takes a batch waits for this thread
+            return self._beside(self._saved)
+        with self._taking:  # another thread may be in the middle of a batch
+            return self._beside(self._saved)
 
     def _saved(self, handle: int) -> Dict[str, Any]:
         if self._batch is not None and self.listens:

@@ -2,6 +2,7 @@
 epoch's end, and while a loader opens or closes."""
 
 import multiprocessing
+import threading
 import unittest
 import warnings
 from unittest import mock
@@ -207,6 +208,52 @@ class OpenAndClose(unittest.TestCase):
             self.interrupt(l._lib, "larder_loader_close", lambda: l.load_state_dict(state))
             self.nothing_is_left()
             l.close()
+
+
+class Threads(unittest.TestCase):
+    def test_a_state_beside_next(self):
+        """Another thread asks for one while reports are handed over: it is that of before or after."""
+        saved, wrong = [], []
+
+        def save():
+            try:
+                saved.append(l.state_dict())
+            except BaseException as e:
+                wrong.append(e)
+
+        other = threading.Thread(target=save)
+        hand_over = larder._feedback.Desk.hand_over
+
+        def slowly(*args):
+            hand_over(*args)
+            if other.ident is None:
+                other.start()
+                other.join(0.5)  # which need not end meanwhile
+
+        with larder.Loader(SOURCE, 10, "icache") as l, mock.patch.object(larder._feedback.Desk, "hand_over", slowly):
+            for b in l:
+                l.report(loss=b.served.float())
+            other.join()
+            self.assertEqual(wrong, [])
+            with larder.Loader(SOURCE, 10, "icache") as m:
+                m.load_state_dict(saved[0])
+                self.assertEqual(sum(1 for _ in m), len(m) - saved[0]["taken"] or len(m))
+
+    def test_a_state_for_the_data_set_itself(self):
+        """What reads a sample, in a thread of larder's, is not what it waits for."""
+        saved, opened = [], threading.Event()
+
+        class Curious(Numbers):
+            def __getitem__(self, i):
+                if i == 33:
+                    opened.wait()
+                    saved.append(l.state_dict())
+                return i
+
+        with larder.Loader(dataset=Curious(), batch_size=5, workers=0, shuffle=False) as l:
+            opened.set()
+            self.assertEqual(sum(b.n for b in l), 40)
+        self.assertGreater(len(saved), 0)
 
 
 class Memory(unittest.TestCase):
