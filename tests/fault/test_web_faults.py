@@ -108,6 +108,12 @@ class Faults(unittest.TestCase):
     def test_short_body(self):
         self.survive("short", 1)
 
+    def test_lists_without_end(self):
+        for pages in (1, 2, 3, 6):
+            self.s3.circle = pages
+            line = self.tool(f"s3://data/images/a/?{QUICK}")[0]
+            self.check_failed(line, E_FORMAT, "a list goes on where it already was")
+
     def test_lists_of_no_length(self):
         """What may have been cut short is no data set."""
         with open(f"{self.www}/images/a.txt", "w") as f:

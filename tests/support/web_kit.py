@@ -436,7 +436,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 items.append((key, key))
         start = int(q.get("continuation-token", "0"))
         page = items[start : start + self.server.page]
-        more = start + self.server.page < len(items)
+        after = start + self.server.page
+        more = after < len(items) or self.server.circle > 0
+        if self.server.circle:
+            after %= self.server.circle * self.server.page
         url = q.get("encoding-type") == "url"
         quote = (lambda s: urllib.parse.quote_plus(s, safe="/")) if url else escape
         out = ["<?xml version='1.0' encoding='UTF-8'?>"]
@@ -456,7 +459,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             out.append("<EncodingType>url</EncodingType>")
         out.append(f"<IsTruncated>{'true' if more else 'false'}</IsTruncated>")
         if more:
-            out.append(f"<NextContinuationToken>{start + self.server.page}</NextContinuationToken>")
+            out.append(f"<NextContinuationToken>{after}</NextContinuationToken>")
         out.append("</ListBucketResult>")
         self.answer(200, "".join(out).encode())
 
@@ -469,6 +472,7 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         if context:
             self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.circle = 0  # pages after which a list begins again
         self.bearer = None  # a token that is as good as a signature
         self.root, self.s3, self.bucket = root, s3, bucket
         self.key, self.secret, self.token = KEY, SECRET, ""

@@ -80,6 +80,8 @@ typedef struct question { /* about one folder */
     size_t folder;        /* its name's place in the text */
     char *key;            /* whole */
     char token[LARDER__LIST_TOKEN];
+    char seen[LARDER__LIST_TOKEN]; /* that of the page of the last power of two: */
+    uint64_t pages;                /* so a circle is found, however long it is */
     larder__pair query[5];
     bool open;
 } question;
@@ -104,17 +106,26 @@ static int ask(larder__web_walk *w, question *q, larder__web_request *r) {
     return 0;
 }
 
+static bool in_circle(question *q) {
+    if (!q->token[0])
+        return false;
+    if (strcmp(q->token, q->seen) == 0)
+        return true;
+    q->pages++;
+    if ((q->pages & (q->pages - 1)) == 0)
+        memcpy(q->seen, q->token, sizeof q->seen);
+    return false;
+}
+
 static int take_page(larder__web_walk *w, question *q, larder__web_request *r) {
     taking t = {w, q->folder, larder__web_site_is_s3(larder__web_site_of(w->web))};
     const char *shown = larder__web_site_shown(larder__web_site_of(w->web));
     int rc = r->code < 0  ? larder__fail(r->code, "%s", r->why)
              : r->text.at ? 0
                           : larder__fail(LARDER_E_FORMAT, "an empty page");
-    char before[LARDER__LIST_TOKEN];
-    memcpy(before, q->token, sizeof before);
     if (rc == 0 && t.s3) {
         rc = larder__s3_list_parse(r->text.at, r->text.n, take_listed, &t, q->token);
-        if (rc == 0 && q->token[0] && strcmp(q->token, before) == 0)
+        if (rc == 0 && in_circle(q))
             rc = larder__fail(LARDER_E_FORMAT, "a list goes on where it already was");
     } else if (rc == 0 && !r->answer.framed && !larder__page_is_whole(r->text.at, r->text.n)) {
         rc = larder__fail(LARDER_E_IO, "the page has no end, and the server does not say how long "
