@@ -23,12 +23,15 @@ def daemon_counts(socket):
     import json
     import subprocess
 
-    out = subprocess.run(
-        [larder._lib.program(), "serve", "--socket", socket, "--status"],
-        stdout=subprocess.PIPE,
-        check=True,
-    ).stdout
-    return json.loads(out)
+    while True:  # on a busy machine it may not come to answer for seconds
+        p = subprocess.run(
+            [larder._lib.program(), "serve", "--socket", socket, "--status"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        if p.returncode == 0:
+            return json.loads(p.stdout)
+        assert b"does not answer" in p.stderr, p.stderr
 
 
 class Samples(unittest.TestCase):
@@ -152,16 +155,15 @@ class Workers(unittest.TestCase):
         for how in ([], ["killed"]):
             out = subprocess.run([sys.executable, "-c", script] + how, stdout=subprocess.PIPE)
             socket = out.stdout.decode().strip()[5:].split("?")[0]
-            for _ in range(200):
-                gone = subprocess.run(
+            gone = False
+            while not gone:  # the runner's time limit ends a wait in vain
+                p = subprocess.run(
                     [larder._lib.program(), "serve", "--socket", socket, "--status"],
                     stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                ).returncode
-                if gone:
-                    break
+                    stderr=subprocess.PIPE,
+                )
+                gone = p.returncode and b"does not answer" not in p.stderr
                 time.sleep(0.05)
-            self.assertNotEqual(gone, 0)
             if how:
                 import shutil
 

@@ -150,12 +150,14 @@ class InADaemon(OneCache, unittest.TestCase):
     def test_nothing_is_left(self):
         """The memory of both jobs is given back when their last process leaves."""
         command = [_lib.program(), "serve", "--status", "--socket", self.daemon.socket]
-        for _ in range(400):
-            status = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-            if not status["rank_jobs"]:
+        while True:  # the runner's time limit ends a wait in vain
+            p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            status = json.loads(p.stdout) if p.returncode == 0 else None
+            if status and not status["rank_jobs"]:
                 break
+            self.assertTrue(status or b"does not answer" in p.stderr, p.stderr)  # it may be kept from that
             time.sleep(0.05)
-        self.assertEqual((status["rank_jobs"], status["promised_bytes"]), ([], 0))
+        self.assertEqual(status["promised_bytes"], 0)
 
 
 if __name__ == "__main__":

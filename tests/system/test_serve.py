@@ -49,10 +49,12 @@ class Daemon:
         assert "serves" in first, first + self.p.stderr.read()
 
     def status(self):
-        p = subprocess.run([LARDER, "serve", "--status", "--socket", self.path],
-                           capture_output=True, text=True, timeout=60)
-        assert p.returncode == 0, p.stderr
-        return json.loads(p.stdout)
+        """Asked again while it does not come to answer: a machine with other work may keep it from that for seconds."""
+        while True:
+            p = subprocess.run([LARDER, "serve", "--status", "--socket", self.path], capture_output=True, text=True)
+            if p.returncode == 0:
+                return json.loads(p.stdout)
+            assert "does not answer" in p.stderr, p.stderr
 
     def end(self, how=signal.SIGTERM):
         if self.p.poll() is None:
