@@ -41,9 +41,9 @@ class Waits(unittest.TestCase):
 
     def test_ctrl_c(self):
         timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
-        timer.start()
         try:
             with self.assertRaises(KeyboardInterrupt):
+                timer.start()  # it may be over before the next line
                 self.opened("wait=3600s")
         finally:
             timer.join()
