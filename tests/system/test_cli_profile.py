@@ -120,7 +120,7 @@ def test_daemon(folder):
         assert got["daemon_bytes_s"] > 0 and got["s_cache"] == 3 << 20
     finally:
         daemon.send_signal(signal.SIGTERM)
-        daemon.communicate(timeout=20)
+        daemon.communicate(timeout=120)
     p = run("profile", SOURCE, "--seconds", "0.2", env={"LARDER_SOCKET": path}, code=1)
     assert path in p.stderr
 
@@ -173,7 +173,7 @@ def test_interrupt():
     p = subprocess.Popen([LARDER, "profile", "slow:latency=10s:" + SOURCE, "--seconds", "3600"],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     interrupt(p)
-    out, err = p.communicate(timeout=20)
+    out, err = p.communicate(timeout=120)
     assert p.returncode == 130 and out == "" and "stopped" in err, (p.returncode, out, err)
 
 
