@@ -68,7 +68,7 @@ class TestTop(WithJobs):
         try:
             wait_for(self.seen)
             time.sleep(0.5)
-            self.assertNotIn(str(job.pid), top("--once").stdout)
+            self.assertNotIn(job.pid, [json.loads(line)["pid"] for line in top("--json", "--once").stdout.splitlines()])
         finally:
             end(job)
 
