@@ -48,7 +48,19 @@ static void begin(trial *t, const char *format, uint16_t port) {
 
 static void some(trial *t, size_t n) { t->at += kit_run(t->l, t->got + t->at, n); }
 
-static void written(trial *t) {
+/* For minutes, if need be: on a busy machine a second may be nothing. */
+static void wait_for(trial *t, const char *stat, double value) {
+    for (int i = 0; i < 12000 && kit_stat(t->l, stat) < value; i++)
+        kit_nap(0.05);
+    if (kit_stat(t->l, stat) < value)
+        fail_msg("%s never came to %g", stat, value);
+}
+
+/* All that is kept after an epoch. */
+static void written(trial *t) { wait_for(t, "redis_written", 180); }
+
+/* Where the time-out is short, what a busy machine is too slow for is not written. */
+static void some_written(trial *t) {
     for (int i = 0; i < 200 && kit_stat(t->l, "redis_written") < 100; i++)
         kit_nap(0.05);
 }
@@ -135,13 +147,6 @@ static void test_forgets_everything(void **unused) {
     assert_int_equal(f.hits, 180);
     finish(&t);
     kit_redis_stop(&r);
-}
-
-static void wait_for(trial *t, const char *stat, double value) {
-    for (int i = 0; i < 600 && kit_stat(t->l, stat) < value; i++)
-        kit_nap(0.05);
-    if (kit_stat(t->l, stat) < value)
-        fail_msg("%s never came to %g", stat, value);
 }
 
 static void test_killed_and_back(void **unused) {
@@ -252,7 +257,7 @@ static void test_slow(void **unused) {
     kit_redis_start(&r, NULL);
     begin(&t, HOST "&timeout=100ms", r.port);
     some(&t, EPOCH + 5);
-    written(&t);
+    some_written(&t);
     kit_redis_cli(&r, "client pause 1500 all", out, sizeof out);
     some(&t, EPOCH);
     wait_for(&t, "redis_lost", 1);
@@ -276,7 +281,7 @@ static void test_password_changed(void **unused) {
     kit_redis_cli(&r, "-a second client kill type normal skipme yes", out, sizeof out);
     some(&t, EPOCH);
     wait_for(&t, "redis_lost", 1);
-    for (int i = 0; i < 600; i++) { /* it has tried again */
+    for (int i = 0; i < 12000; i++) { /* it has tried again */
         char why[300];
         check_ok(larder_loader_says(t.l, LARDER_SAYS_CACHE, 0, why, sizeof why));
         if (strstr(why, "password"))
@@ -364,19 +369,14 @@ static void test_failover(void **unused) {
     kit_cluster_start(&k);
     begin(&t, "redis-cluster://127.0.0.1:%u?budget=30%%&timeout=5s", k.nodes[0].port);
     some(&t, EPOCH + 5);
-    written(&t);
+    some_written(&t);
     for (int i = 0; i < 6; i++) { /* every replica */
         kit_redis_cli(&k.nodes[i], "role", out, sizeof out);
         if (strncmp(out, "slave", 5) != 0)
             continue;
         kit_redis_cli(&k.nodes[i], "cluster failover", out, sizeof out);
         some(&t, EPOCH / 2);
-        for (int n = 0; n < 200; n++) {
-            if (strncmp(kit_redis_cli(&k.nodes[i], "role", out, sizeof out), "master", 6) == 0)
-                break;
-            kit_nap(0.05);
-        }
-        assert_true(strncmp(out, "master", 6) == 0);
+        kit_cluster_take_over(&k, i);
     }
     some(&t, EPOCH);
     wait_for(&t, "redis_attached", 1);
@@ -396,11 +396,15 @@ static void test_cluster_node(void **unused) {
     kit_cluster_start(&k);
     begin(&t, "redis-cluster://127.0.0.1:%u?budget=30%%&timeout=3s", k.nodes[0].port);
     some(&t, EPOCH + 5);
-    written(&t);
+    some_written(&t);
+    int heir = kit_cluster_heir(&k, 1);
+    kit_cluster_patience(&k, 1);
     kit_redis_kill(&k.nodes[1]); /* under load: its replica takes over after a while */
     some(&t, EPOCH);
     wait_for(&t, "redis_lost", 1);
-    for (int i = 0; i < 600; i++) {
+    kit_cluster_wait_master(&k, heir);
+    kit_cluster_patience(&k, KIT_CLUSTER_PATIENCE);
+    for (int i = 0; i < 6000; i++) {
         char out[2000];
         if (strstr(kit_redis_cli(&k.nodes[0], "cluster info", out, sizeof out), "state:ok"))
             break;

@@ -127,6 +127,7 @@ static void test_cluster(void **unused) {
     for (uint64_t j = 0; j < 2; j++)
         pids[j] = kit_start(cache, "seneca", j + 1, 10, &p[j], true);
     kit_wait_batches(&p[0], 100);
+    kit_cluster_patience(&k, 1);
     kit_redis_kill(&k.nodes[1]); /* maybe the one with the journal */
     kit_redis_kill(&k.nodes[2]);
     for (int j = 0; j < 2; j++)

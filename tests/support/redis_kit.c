@@ -184,9 +184,11 @@ long kit_redis_number(const kit_redis *r, const char *command) {
 
 void kit_cluster_start(kit_cluster *c) {
     char line[600] = "--cluster create", out[8192];
+    char patience[16];
+    snprintf(patience, sizeof patience, "%d", KIT_CLUSTER_PATIENCE * 1000);
     for (int i = 0; i < 6; i++) {
-        kit_redis_start(&c->nodes[i], "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
-                        "--appendonly", "no", NULL);
+        kit_redis_start(&c->nodes[i], "--cluster-enabled", "yes", "--cluster-node-timeout",
+                        patience, "--appendonly", "no", NULL);
         size_t n = strlen(line);
         snprintf(line + n, sizeof line - n, " 127.0.0.1:%u", c->nodes[i].port);
     }
@@ -208,6 +210,45 @@ void kit_cluster_start(kit_cluster *c) {
     }
     if (!ready)
         fail_msg("no cluster: %s", out);
+}
+
+void kit_cluster_patience(const kit_cluster *c, int seconds) {
+    char command[100], out[100];
+    snprintf(command, sizeof command, "config set cluster-node-timeout %d", seconds * 1000);
+    for (int i = 0; i < 6; i++)
+        if (c->nodes[i].pid)
+            assert_string_equal(kit_redis_cli(&c->nodes[i], command, out, sizeof out), "OK");
+}
+
+int kit_cluster_heir(const kit_cluster *c, int node) {
+    char out[4096], of[32];
+    snprintf(of, sizeof of, "\n%u\n", c->nodes[node].port);
+    for (int i = 0; i < 6; i++)
+        if (strncmp(kit_redis_cli(&c->nodes[i], "role", out, sizeof out), "slave", 5) == 0 &&
+            strstr(out, of))
+            return i;
+    fail_msg("node %d has no replica", node);
+    return -1;
+}
+
+static bool is_master(const kit_redis *r) {
+    char out[4096];
+    return strncmp(kit_redis_cli(r, "role", out, sizeof out), "master", 6) == 0;
+}
+
+void kit_cluster_wait_master(const kit_cluster *c, int node) {
+    while (!is_master(&c->nodes[node]))
+        kit_nap(0.05);
+}
+
+/* It gives up after five seconds of its own: then it is told once more. */
+void kit_cluster_take_over(const kit_cluster *c, int node) {
+    char out[100];
+    for (int i = 0; !is_master(&c->nodes[node]); i++) {
+        if (i % 200 == 0)
+            kit_redis_cli(&c->nodes[node], "cluster failover", out, sizeof out);
+        kit_nap(0.05);
+    }
 }
 
 void kit_cluster_stop(kit_cluster *c) {

@@ -43,6 +43,13 @@ typedef struct kit_cluster {
     kit_redis nodes[6];
 } kit_cluster;
 void kit_cluster_start(kit_cluster *);
+/* How long nodes wait for one that is silent until its replica takes over: at first so long that on
+ * a busy machine none is given up that lives. */
+enum { KIT_CLUSTER_PATIENCE = 15 }; /* seconds */
+void kit_cluster_patience(const kit_cluster *, int seconds);
+int kit_cluster_heir(const kit_cluster *, int node); /* the replica of a master */
+void kit_cluster_wait_master(const kit_cluster *, int node);
+void kit_cluster_take_over(const kit_cluster *, int node); /* a replica, its master being well */
 void kit_cluster_stop(kit_cluster *);
 
 /* Passes bytes on between a port of its own and a server's, or does not. */
