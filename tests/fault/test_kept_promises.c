@@ -1,6 +1,5 @@
 /* Jobs of one thread that share a cache: whoever has to wait for another reads first what others
  * may be waiting for, however much of that is in batches that come later. */
-#include "base/world.h"
 #include "daemon_kit.h"
 #include "loader/inside.h"
 #include "loader_kit.h"
@@ -14,18 +13,6 @@
 #include <unistd.h>
 
 enum { SIZE = 8 * 8 * 3, HELD = 150, MANY = 200 };
-
-static double never_later(void) { return 1000; }
-
-/* The clock stands still, the daemon's and the jobs': nobody loses patience with a job that makes
- * nothing, nor with one that gets no processor for seconds. */
-static void stand_still(void *arg) {
-    static larder__world still;
-    (void)arg;
-    still = *larder__world_use(NULL);
-    still.now = never_later;
-    larder__world_use(&still);
-}
 
 static larder__ticket claim(larder__cache *c, uint64_t key) {
     larder__ticket t;
@@ -80,8 +67,8 @@ static void test_reads_before_it_waits(void **unused) {
     check_folder(folder);
     snprintf(path, sizeof path, "%s/s", folder);
     larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 1 << 20, .clients = 4};
-    pid_t pid = kit_daemon_start(&conf, stand_still, NULL);
-    stand_still(NULL);
+    pid_t pid = kit_daemon_start(&conf, kit_clock_stop, NULL);
+    kit_clock_stop(NULL);
     snprintf(cache, sizeof cache, "unix:%s?budget=60%%", path);
     larder_loader_conf c = kit_conf("mem:?n=500&h=8&w=8&c=3", "lru");
     c.cache = cache;
@@ -105,7 +92,7 @@ static void test_reads_before_it_waits(void **unused) {
     assert_true(unshared(first) == 0 && unshared(second) == 0);
     larder_loader_close(&second);
     larder_loader_close(&first);
-    larder__world_use(NULL);
+    kit_clock_go_on();
     kit_daemon_kill(pid);
     check_folder_remove(folder);
     assert_true(all);

@@ -1,5 +1,8 @@
 #include "daemon_kit.h"
 
+#include "base/clock.h"
+#include "base/world.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,3 +51,17 @@ void kit_daemon_kill(pid_t pid) {
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
+
+static double stopped_at;
+static double stopped(void) { return stopped_at; }
+
+void kit_clock_stop(void *unused) {
+    static larder__world still;
+    (void)unused;
+    stopped_at = larder__now();
+    still = *larder__world_use(NULL);
+    still.now = stopped;
+    larder__world_use(&still);
+}
+
+void kit_clock_go_on(void) { larder__world_use(NULL); }

@@ -18,4 +18,9 @@ int kit_door_remove(void **state);
 pid_t kit_daemon_start(const larder__server_conf *, void (*first)(void *), void *arg);
 void kit_daemon_kill(pid_t);
 
+/* From here on no time passes for larder: nobody loses patience with one that makes nothing, nor
+ * with one that gets no processor for seconds. A daemon's `first` too. */
+void kit_clock_stop(void *unused);
+void kit_clock_go_on(void);
+
 #endif
