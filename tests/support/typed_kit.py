@@ -95,7 +95,7 @@ doctor) more=(--seconds 0) ;;
 top) more=(--once) ;;
 serve)
     case "$*" in
-    *--status*) for _ in $(seq 600); do [ -S "$XDG_RUNTIME_DIR/larder.sock" ] || sleep 0.1; done ;;
+    *--status*) for _ in $(seq 600); do "$TYPED_LARDER" "$@" >/dev/null 2>&1 && break || sleep 0.1; done ;;
     esac ;;
 dash)
     "$TYPED_LARDER" "$@" --http 127.0.0.1:0 >dash.out &
