@@ -9,18 +9,26 @@
 static pid_t server_pid;
 static bool all_share;
 
-pid_t stranger_serve_many(bool share_data, uint32_t clients) {
+static pid_t serve(bool share_data, uint32_t clients, void (*first)(void *)) {
     larder__server_conf conf = {.socket = kit_door,
                                 .mode = 0666,
                                 .cache = STRANGER_CACHE,
                                 .clients = clients,
                                 .share_data = share_data};
-    server_pid = kit_daemon_start(&conf, NULL, NULL);
+    server_pid = kit_daemon_start(&conf, first, NULL);
     all_share = share_data;
     return server_pid;
 }
 
-void stranger_serve(bool share_data) { stranger_serve_many(share_data, STRANGER_CLIENTS); }
+pid_t stranger_serve_many(bool share_data, uint32_t clients) {
+    return serve(share_data, clients, NULL);
+}
+
+/* Nobody loses patience with who gets no processor for seconds. */
+void stranger_serve(bool share_data) {
+    kit_clock_stop(NULL);
+    serve(share_data, STRANGER_CLIENTS, kit_clock_stop);
+}
 
 int stranger_begin(void **st) {
     kit_door_make(st);
@@ -31,6 +39,7 @@ int stranger_end(void **st) {
     if (server_pid > 0)
         kit_daemon_kill(server_pid);
     server_pid = 0;
+    kit_clock_go_on();
     return kit_door_remove(st);
 }
 
