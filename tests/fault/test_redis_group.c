@@ -100,16 +100,20 @@ static void test_redis_comes_and_goes(void **unused) {
     kit_progress *p = kit_progress_new();
     pid_t pids[2];
     for (uint64_t j = 0; j < 2; j++)
-        pids[j] = kit_start(cache, "seneca", j + 1, 12, &p[j], true);
+        pids[j] = kit_start(cache, "seneca", j + 1, 100000, &p[j], true);
     for (int round = 0; round < 2; round++) {
         kit_wait_batches(&p[0], p[0].batches + 60);
+        uint64_t joined = p[0].joined;
         kit_redis_kill(&r);
         kit_wait_batches(&p[0], p[0].batches + 40);
         kit_redis_again(&r); /* empty */
+        kit_wait_joined(&p[0], joined + 1);
     }
     for (int j = 0; j < 2; j++)
+        p[j].leave = true;
+    for (int j = 0; j < 2; j++)
         kit_ended_well(pids[j]);
-    assert_true(p[0].joined >= 2 && p[0].unshared > 0);
+    assert_true(p[0].joined >= 3 && p[0].unshared > 0);
     munmap(p, KIT_MOST_JOBS * sizeof *p);
     kit_redis_stop(&r);
 }

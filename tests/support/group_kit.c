@@ -108,7 +108,10 @@ static void work(const char *cache, const char *recipe, uint64_t seed, uint64_t 
         if (rc == LARDER_END_EPOCH) {
             to->audit = look_audit(l);
             must(!exact || to->audit == 0);
-            continue;
+            if (!to->leave)
+                continue;
+            rc = LARDER_END;
+            break;
         }
         check_pixels(b, right);
         for (size_t i = 0; i < b->n; i++)
@@ -162,9 +165,13 @@ kit_progress *kit_progress_new(void) {
     return p;
 }
 
-void kit_wait_batches(const kit_progress *p, uint64_t n) {
-    for (int i = 0; i < 2000 && p->batches < n && !p->ended; i++)
+/* For minutes, if need be: on a busy machine a second may be nothing. */
+static void wait_until(const kit_progress *p, const _Atomic uint64_t *figure, uint64_t n) {
+    for (int i = 0; i < 30000 && *figure < n && !p->ended; i++)
         kit_nap(0.02);
-    if (p->batches < n && !p->ended)
+    if (*figure < n && !p->ended)
         fail_msg("a job stands still after %d batches", (int)p->batches);
 }
+
+void kit_wait_batches(const kit_progress *p, uint64_t n) { wait_until(p, &p->batches, n); }
+void kit_wait_joined(const kit_progress *p, uint64_t n) { wait_until(p, &p->joined, n); }

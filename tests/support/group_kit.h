@@ -14,7 +14,7 @@ typedef struct kit_progress { /* of one job, seen by the parent */
     _Atomic uint64_t batches, reads, served, waited, stuck, unshared, joined, resident, renewed,
         stood_in;
     _Atomic int64_t audit;
-    _Atomic bool ended;
+    _Atomic bool ended, leave; /* the parent may set: go at the end of this epoch */
 } kit_progress;
 
 kit_progress *kit_progress_new(void); /* KIT_MOST_JOBS of them, for munmap */
@@ -23,5 +23,6 @@ pid_t kit_start(const char *cache, const char *recipe, uint64_t seed, uint64_t e
                 kit_progress *to, bool exact);
 void kit_ended_well(pid_t);
 void kit_wait_batches(const kit_progress *, uint64_t n); /* or until it has ended well */
+void kit_wait_joined(const kit_progress *, uint64_t n);  /* the same: so many times */
 
 #endif
