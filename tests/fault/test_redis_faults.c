@@ -367,7 +367,7 @@ static void test_failover(void **unused) {
     char out[4000];
     kit_redis_or_skip();
     kit_cluster_start(&k);
-    begin(&t, "redis-cluster://127.0.0.1:%u?budget=30%%&timeout=5s", k.nodes[0].port);
+    begin(&t, "redis-cluster://127.0.0.1:%u?budget=30%%&timeout=30s", k.nodes[0].port);
     some(&t, EPOCH + 5);
     some_written(&t);
     for (int i = 0; i < 6; i++) { /* every replica */
@@ -394,7 +394,7 @@ static void test_cluster_node(void **unused) {
     trial t;
     kit_redis_or_skip();
     kit_cluster_start(&k);
-    begin(&t, "redis-cluster://127.0.0.1:%u?budget=30%%&timeout=3s", k.nodes[0].port);
+    begin(&t, "redis-cluster://127.0.0.1:%u?budget=30%%&timeout=30s", k.nodes[0].port);
     some(&t, EPOCH + 5);
     some_written(&t);
     int heir = kit_cluster_heir(&k, 1);
