@@ -155,7 +155,7 @@ static void test_killed_and_back(void **unused) {
     trial t;
     kit_redis_or_skip();
     kit_redis_start(&r, NULL);
-    begin(&t, HOST, r.port);
+    begin(&t, HOST "&timeout=30s", r.port);
     some(&t, EPOCH + 5);
     kit_redis_kill(&r);
     some(&t, EPOCH);
@@ -168,6 +168,8 @@ static void test_killed_and_back(void **unused) {
     double asked = kit_stat(t.l, "redis_asked");
     some(&t, 2 * EPOCH);
     assert_true(kit_stat(t.l, "redis_asked") > asked);
+    for (int i = 0; i < 12000 && kit_redis_number(&r, "dbsize") <= 50; i++) /* being written */
+        kit_nap(0.05);
     assert_true(kit_redis_number(&r, "dbsize") > 50);
     finish(&t);
     kit_redis_stop(&r);
@@ -370,6 +372,8 @@ static void test_failover(void **unused) {
     begin(&t, "redis-cluster://127.0.0.1:%u?budget=30%%&timeout=30s", k.nodes[0].port);
     some(&t, EPOCH + 5);
     some_written(&t);
+    /* An election that comes to nothing is repeated after four times that. */
+    kit_cluster_patience(&k, 5);
     for (int i = 0; i < 6; i++) { /* every replica */
         kit_redis_cli(&k.nodes[i], "role", out, sizeof out);
         if (strncmp(out, "slave", 5) != 0)
