@@ -380,6 +380,7 @@ static void test_job_is_killed(void **state) {
     assert_true(p >= 0);
     if (p == 0)
         job(ends[1], patient);
+    close(ends[1]); /* or one that ended would be waited for */
     assert_int_equal(read(ends[0], &byte, 1), 1);
     while (n < 2) /* one for each of its threads */
         n = workers_of(p, workers, 64);
@@ -389,7 +390,6 @@ static void test_job_is_killed(void **state) {
         while (!gone(workers[i])) /* the runner's time limit ends a test that waits in vain */
             nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     close(ends[0]);
-    close(ends[1]);
     for (uint64_t i = 0; i < N; i++)
         write_sample(i, NULL);
 }
