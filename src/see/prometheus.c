@@ -11,6 +11,18 @@
 
 enum { METRIC_BYTES = 96, SEEN = 512 }; /* names at most; JOB_STATS of a job, and jobs are alike */
 
+/* The page so far. Prometheus refuses all of one on which a name stands twice, and figures have
+ * whatever names the writer of a recipe liked. */
+typedef struct metrics {
+    FILE *to;
+    const larder__job *jobs;
+    size_t job_count, count;
+    struct {
+        char name[METRIC_BYTES], type;
+        const larder__job_stat *like; /* NULL: of jobs as such */
+    } seen[SEEN];
+} metrics;
+
 /* ---- names and values ------------------------------------------------------------------------ */
 
 static bool ends_with(const char *s, const char *end) {
@@ -61,10 +73,46 @@ static void help_text(FILE *to, const char *text) {
     }
 }
 
-static void head(FILE *to, const char *name, const char *type, const char *help) {
-    fprintf(to, "# HELP %s ", name);
-    help_text(to, *help ? help : "no words on it");
-    fprintf(to, "\n# TYPE %s %s\n", name, type);
+/* ---- the names of a page --------------------------------------------------------------------- */
+
+/* "x_sum" of a summary or histogram "x" */
+static bool is_part(const char *name, const char *of, char type) {
+    size_t n = strlen(of);
+    return type == 'h' && strncmp(name, of, n) == 0 &&
+           (strcmp(name + n, "_sum") == 0 || strcmp(name + n, "_count") == 0 ||
+            strcmp(name + n, "_bucket") == 0);
+}
+
+static bool is_taken(const metrics *m, const char *name, char type) {
+    for (size_t i = 0; i < m->count; i++)
+        if (strcmp(m->seen[i].name, name) == 0 || is_part(name, m->seen[i].name, m->seen[i].type) ||
+            is_part(m->seen[i].name, name, type))
+            return true;
+    return false;
+}
+
+/* Begins a metric; where another has that name, with a number behind it, which stays in `name`. */
+static void head(metrics *m, char name[METRIC_BYTES], const char *kind, const char *help,
+                 const larder__job_stat *like) {
+    enum { NUMBER = 8 };
+    char type = like ? like->type : 'g';
+    size_t n = strnlen(name, METRIC_BYTES - NUMBER);
+    for (unsigned i = 2; is_taken(m, name, type); i++)
+        snprintf(name + n, METRIC_BYTES - n, "_%u", i);
+    if (m->count < SEEN) {
+        snprintf(m->seen[m->count].name, METRIC_BYTES, "%s", name);
+        m->seen[m->count].type = type;
+        m->seen[m->count++].like = like;
+    }
+    fprintf(m->to, "# HELP %s ", name);
+    help_text(m->to, *help ? help : "no words on it");
+    fprintf(m->to, "\n# TYPE %s %s\n", name, kind);
+}
+
+static void head_of_jobs(metrics *m, const char *name, const char *kind, const char *help) {
+    char own[METRIC_BYTES];
+    snprintf(own, sizeof own, "%s", name);
+    head(m, own, kind, help, NULL);
 }
 
 static void number(FILE *to, double v) {
@@ -122,9 +170,8 @@ static void histogram_name(char out[METRIC_BYTES], const larder__job_stat *s) {
             return;
         }
     metric_name(out, s, &scale);
-    char *end = out + strlen(out) - strlen("_seconds");
-    if (end > out && strcmp(end, "_seconds") == 0)
-        snprintf(end, METRIC_BYTES - (size_t)(end - out), "_duration_seconds");
+    size_t n = strlen(out) - (ends_with(out, "_seconds") ? strlen("_seconds") : 0);
+    snprintf(out + n, METRIC_BYTES - n, out[n] ? "_duration_seconds" : "_distribution");
 }
 
 /* What another process says of itself: so many numbers that do not fall. */
@@ -159,56 +206,57 @@ static void buckets(FILE *to, const char *name, const larder__job *job, const la
     value(to, part, job, NULL, NULL, (double)below[LARDER__STAT_BOUNDS]);
 }
 
-static void histogram(FILE *to, const larder__job *jobs, size_t count,
-                      const larder__job_stat *like) {
+/* A count of rows and a count of samples are one metric. */
+static bool is_alike(const larder__job_stat *a, const larder__job_stat *b) {
+    char x[METRIC_BYTES], y[METRIC_BYTES];
+    double scale;
+    if (a->type != b->type || strcmp(a->name, b->name) != 0)
+        return false;
+    metric_name(x, a, &scale);
+    metric_name(y, b, &scale);
+    return strcmp(x, y) == 0;
+}
+
+static void histogram(metrics *m, const larder__job_stat *like) {
     char name[METRIC_BYTES];
     histogram_name(name, like);
-    head(to, name, "histogram", like->help);
-    for (size_t i = 0; i < count; i++) {
-        const larder__job_stat *s = larder__job_find(&jobs[i], like->name);
-        if (s && s->type == 'h')
-            buckets(to, name, &jobs[i], s);
+    head(m, name, "histogram", like->help, like);
+    for (size_t i = 0; i < m->job_count; i++) {
+        const larder__job_stat *s = larder__job_find(&m->jobs[i], like->name);
+        if (s && is_alike(s, like))
+            buckets(m->to, name, &m->jobs[i], s);
     }
 }
 
-/* Of all jobs that have it: a count of rows and a count of samples are one metric. */
-static void figure(FILE *to, const larder__job *jobs, size_t count, const larder__job_stat *like) {
-    char name[METRIC_BYTES];
+/* Of all jobs that have it. */
+static void figure(metrics *m, const larder__job_stat *like) {
+    char name[METRIC_BYTES], own[METRIC_BYTES];
     double scale;
     metric_name(name, like, &scale);
-    head(to, name,
+    head(m, name,
          like->type == 'c'   ? "counter"
          : like->type == 'h' ? "summary"
                              : "gauge",
-         like->help);
-    for (size_t i = 0; i < count; i++) {
-        const larder__job_stat *s = larder__job_find(&jobs[i], like->name);
-        char own[METRIC_BYTES];
-        if (!s || s->type != like->type)
+         like->help, like);
+    for (size_t i = 0; i < m->job_count; i++) {
+        const larder__job_stat *s = larder__job_find(&m->jobs[i], like->name);
+        if (!s || !is_alike(s, like))
             continue;
         metric_name(own, s, &scale);
-        if (strcmp(own, name) != 0)
-            continue;
         if (s->type == 'h')
-            summary(to, name, &jobs[i], s);
+            summary(m->to, name, &m->jobs[i], s);
         else
-            value(to, name, &jobs[i], NULL, NULL, s->value * scale);
+            value(m->to, name, &m->jobs[i], NULL, NULL, s->value * scale);
     }
+    if (like->type == 'h')
+        histogram(m, like);
 }
 
-typedef struct seen {
-    char names[SEEN][METRIC_BYTES];
-    size_t count;
-} seen;
-
-static bool is_new(seen *s, const char *name) {
-    for (size_t i = 0; i < s->count; i++)
-        if (strcmp(s->names[i], name) == 0)
+static bool is_new(const metrics *m, const larder__job_stat *s) {
+    for (size_t i = 0; i < m->count; i++)
+        if (m->seen[i].like && is_alike(m->seen[i].like, s))
             return false;
-    if (s->count == SEEN)
-        return false;
-    snprintf(s->names[s->count++], METRIC_BYTES, "%s", name);
-    return true;
+    return m->count < SEEN;
 }
 
 /* The parts of a step have a metric of their own, by label; and so have figures that a paper calls
@@ -218,13 +266,14 @@ static bool is_apart(const char *name) {
     return strncmp(name, "wait_", 5) == 0 || strcmp(name, "training") == 0 || is_letter(name);
 }
 
-static void letters(FILE *to, const larder__job *jobs, size_t count) {
-    head(to, "larder_recipe_figure", "gauge", "what recipes show under a letter, such as h");
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < jobs[i].stat_count; k++)
-            if (is_letter(jobs[i].stats[k].name))
-                value(to, "larder_recipe_figure", &jobs[i], "figure", jobs[i].stats[k].name,
-                      jobs[i].stats[k].value);
+static void letters(metrics *m) {
+    head_of_jobs(m, "larder_recipe_figure", "gauge", "what recipes show under a letter, such as h");
+    for (size_t i = 0; i < m->job_count; i++)
+        for (size_t k = 0; k < m->jobs[i].stat_count; k++) {
+            const larder__job_stat *s = &m->jobs[i].stats[k];
+            if (is_letter(s->name) && larder__job_find(&m->jobs[i], s->name) == s)
+                value(m->to, "larder_recipe_figure", &m->jobs[i], "figure", s->name, s->value);
+        }
 }
 
 /* ---- jobs as such ---------------------------------------------------------------------------- */
@@ -255,16 +304,16 @@ static void one_of(FILE *to, const char *name, const char *label, const char *co
         value(to, name, j, label, all[i], strcmp(all[i], is) == 0);
 }
 
-static void states(FILE *to, const larder__job *jobs, size_t count) {
+static void states(metrics *m) {
     static const char *const all[] = {"waiting", "running", "done", "failed", "cancelled", NULL};
     static const char *const parts[] = {"training", "storage",  "decode", "augment",
                                         "cache",    "assembly", NULL};
-    head(to, "larder_job_state", "gauge", "1 for the state that a job is in");
-    for (size_t i = 0; i < count; i++)
-        one_of(to, "larder_job_state", "state", all, &jobs[i], jobs[i].state);
-    head(to, "larder_job_bottleneck", "gauge", "1 for what held it up over the whole run");
-    for (size_t i = 0; i < count; i++)
-        one_of(to, "larder_job_bottleneck", "part", parts, &jobs[i], jobs[i].bottleneck);
+    head_of_jobs(m, "larder_job_state", "gauge", "1 for the state that a job is in");
+    for (size_t i = 0; i < m->job_count; i++)
+        one_of(m->to, "larder_job_state", "state", all, &m->jobs[i], m->jobs[i].state);
+    head_of_jobs(m, "larder_job_bottleneck", "gauge", "1 for what held it up over the whole run");
+    for (size_t i = 0; i < m->job_count; i++)
+        one_of(m->to, "larder_job_bottleneck", "part", parts, &m->jobs[i], m->jobs[i].bottleneck);
 }
 
 static void steps(FILE *to, const larder__job *j) {
@@ -277,11 +326,11 @@ static void steps(FILE *to, const larder__job *j) {
         value(to, "larder_step_seconds_total", j, "part", parts[i].part, parts[i].seconds);
 }
 
-static void of_each(FILE *to, const larder__job *jobs, size_t count, const char *name,
-                    const char *help, double (*get)(const larder__job *)) {
-    head(to, name, "gauge", help);
-    for (size_t i = 0; i < count; i++)
-        value(to, name, &jobs[i], NULL, NULL, get(&jobs[i]));
+static void of_each(metrics *m, const char *name, const char *help,
+                    double (*get)(const larder__job *)) {
+    head_of_jobs(m, name, "gauge", help);
+    for (size_t i = 0; i < m->job_count; i++)
+        value(m->to, name, &m->jobs[i], NULL, NULL, get(&m->jobs[i]));
 }
 
 static double get_uptime(const larder__job *j) { return j->uptime; }
@@ -298,34 +347,26 @@ static double get_accuracy(const larder__job *j) {
 }
 
 void larder__prometheus_write(FILE *to, const larder__job *jobs, size_t count) {
-    head(to, "larder_build_info", "gauge", "the version that answers");
+    metrics m = {.to = to, .jobs = jobs, .job_count = count};
+    head_of_jobs(&m, "larder_build_info", "gauge", "the version that answers");
     fprintf(to, "larder_build_info{version=\"%s\"} 1\n", LARDER_VERSION);
-    head(to, "larder_jobs", "gauge", "jobs of this user that are running");
+    head_of_jobs(&m, "larder_jobs", "gauge", "jobs of this user that are running");
     fprintf(to, "larder_jobs %zu\n", count);
-    head(to, "larder_job_info", "gauge", "what a job is, by its labels");
+    head_of_jobs(&m, "larder_job_info", "gauge", "what a job is, by its labels");
     for (size_t i = 0; i < count; i++)
         info(to, &jobs[i]);
-    states(to, jobs, count);
-    of_each(to, jobs, count, "larder_job_uptime_seconds", "since the job began", get_uptime);
-    of_each(to, jobs, count, "larder_job_epoch", "epoch under way, counted from 1", get_epoch);
-    of_each(to, jobs, count, "larder_job_loss", "mean loss reported in this epoch", get_loss);
-    of_each(to, jobs, count, "larder_job_accuracy_ratio", "last validation accuracy reported",
-            get_accuracy);
-    head(to, "larder_step_seconds_total", "counter",
-         "time of training steps: the step itself, and what it waited for");
+    states(&m);
+    of_each(&m, "larder_job_uptime_seconds", "since the job began", get_uptime);
+    of_each(&m, "larder_job_epoch", "epoch under way, counted from 1", get_epoch);
+    of_each(&m, "larder_job_loss", "mean loss reported in this epoch", get_loss);
+    of_each(&m, "larder_job_accuracy_ratio", "last validation accuracy reported", get_accuracy);
+    head_of_jobs(&m, "larder_step_seconds_total", "counter",
+                 "time of training steps: the step itself, and what it waited for");
     for (size_t i = 0; i < count; i++)
         steps(to, &jobs[i]);
-    letters(to, jobs, count);
-    seen names = {.count = 0};
+    letters(&m);
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < jobs[i].stat_count; k++) {
-            char name[METRIC_BYTES];
-            double scale;
-            metric_name(name, &jobs[i].stats[k], &scale);
-            if (is_apart(jobs[i].stats[k].name) || !is_new(&names, name))
-                continue;
-            figure(to, jobs, count, &jobs[i].stats[k]);
-            if (jobs[i].stats[k].type == 'h')
-                histogram(to, jobs, count, &jobs[i].stats[k]);
-        }
+        for (size_t k = 0; k < jobs[i].stat_count; k++)
+            if (!is_apart(jobs[i].stats[k].name) && is_new(&m, &jobs[i].stats[k]))
+                figure(&m, &jobs[i].stats[k]);
 }
