@@ -78,6 +78,14 @@ bool larder__mem_take(uint64_t bytes) {
     return can;
 }
 
+bool larder__mem_take_spare(uint64_t bytes) {
+    for (const larder__purse *p = purse(); p; p = p->of)
+        if (!holds(p, bytes))
+            return false;
+    spend(purse(), bytes);
+    return true;
+}
+
 void larder__mem_give(uint64_t bytes) {
     for (larder__purse *p = purse(); p; p = p->of)
         p->used -= bytes < p->used ? bytes : p->used;

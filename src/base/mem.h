@@ -28,6 +28,7 @@ typedef struct larder__purse {
 larder__purse *larder__mem_charge(larder__purse *);
 /* Memory that is no heap's; false: it would be too much. */
 bool larder__mem_take(uint64_t bytes);
+bool larder__mem_take_spare(uint64_t bytes); /* nobody gives anything back for it */
 void larder__mem_give(uint64_t bytes);
 
 /* The n-th allocation from now fails, and every one after it when `all`; 0 switches it off. */

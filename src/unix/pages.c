@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct larder__pages {
@@ -19,6 +20,7 @@ struct larder__pages {
     bool told;    /* of that */
     unsigned char *at;
     uint64_t bytes, ready;
+    uint64_t gone; /* of what is closed, in order; `ready` bytes of the others are counted */
 };
 
 /* ---- a piece --------------------------------------------------------------------------------- */
@@ -63,13 +65,15 @@ int larder__pages_reserve(larder__pages *p) {
     return p->ready < p->bytes;
 }
 
-/* The last one. False: there is none. */
+/* The next one. False: that was the last. */
 static bool give_back(larder__pages *p) {
-    uint64_t piece = least(p->ready, LARDER__PAGES_PIECE);
-    p->ready -= piece;
-    larder__lent_empty(p->at + p->ready, piece);
-    larder__mem_give(piece);
-    return p->ready > 0;
+    uint64_t piece = least(p->bytes - p->gone, LARDER__PAGES_PIECE);
+    uint64_t counted = least(p->ready, piece);
+    larder__lent_empty(p->at + p->gone, piece);
+    larder__mem_give(counted);
+    p->ready -= counted;
+    p->gone += piece;
+    return p->gone < p->bytes;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -81,16 +85,24 @@ static void leave(larder__pages **list, const larder__pages *p) {
         *list = p->next;
 }
 
-bool larder__pages_yield(void *arg) {
-    larder__all_pages *all = arg;
-    larder__pages *p = all->closed;
+/* A piece of the first that is closed. False: there is none. */
+static bool empty(larder__pages **first) {
+    larder__pages *p = *first;
     if (!p)
         return false;
     if (!give_back(p)) {
-        all->closed = p->next;
+        *first = p->next;
         larder__free(p);
     }
     return true;
+}
+
+bool larder__pages_yield(void *arg) {
+    larder__all_pages *all = arg;
+    larder__pages **at = &all->closed;
+    while (*at && (*at)->ready == 0) /* that would not make room */
+        at = &(*at)->next;
+    return empty(at);
 }
 
 static bool wants_more(const larder__pages *p) { return p->ready < p->bytes && !p->refused; }
@@ -103,7 +115,7 @@ bool larder__pages_to_do(const larder__all_pages *all) {
 }
 
 int larder__pages_work(larder__all_pages *all) {
-    if (larder__pages_yield(all))
+    if (empty(&all->closed))
         return larder__pages_to_do(all);
     for (larder__pages *p = all->open; p; p = p->next) {
         if (wants_more(p)) {
@@ -122,7 +134,7 @@ int larder__pages_work(larder__all_pages *all) {
 }
 
 void larder__pages_end(larder__all_pages *all) {
-    while (larder__pages_yield(all)) {
+    while (empty(&all->closed)) {
     }
 }
 
@@ -173,14 +185,19 @@ int larder__pages_open(larder__pages **out, uint64_t bytes, larder__all_pages *a
     return 0;
 }
 
-/* What was not reserved, and somebody may have touched all the same, goes as if it had been: bit by
- * bit. Where that cannot be counted any more, it goes at once. */
+/* What was not reserved, and somebody has touched all the same, goes as if it had been: bit by bit.
+ * It is counted if there is room as it is; to make some could take seconds, in which nobody is
+ * served, and it is memory that whoever touched it could have had without us. */
 static void take_rest(larder__pages *p) {
+    struct stat st;
     uint64_t rest = p->bytes - p->ready;
-    if (larder__mem_take(rest))
-        p->ready = p->bytes;
-    else
+    if (rest == 0)
+        return;
+    if (fstat(p->fd, &st) == 0 && (uint64_t)st.st_blocks * 512 <= p->ready + LARDER__PAGES_PIECE) {
         larder__lent_empty(p->at + p->ready, rest);
+        p->bytes = p->ready;
+    } else if (larder__mem_take_spare(rest))
+        p->ready = p->bytes;
 }
 
 void larder__pages_close(larder__pages **pp, bool vacant) {
@@ -190,10 +207,12 @@ void larder__pages_close(larder__pages **pp, bool vacant) {
         return;
     if (p->all)
         leave(&p->all->open, p);
+    bool waits = vacant && p->all && p->kernels;
+    if (waits)
+        take_rest(p);
     if (p->fd >= 0) /* none is held by what waits, of which there may be much */
         close(p->fd);
-    if (vacant && p->all && p->kernels && p->bytes > LARDER__PAGES_PIECE) {
-        take_rest(p);
+    if (waits && p->bytes > LARDER__PAGES_PIECE) {
         p->next = p->all->closed;
         p->all->closed = p;
         return;
