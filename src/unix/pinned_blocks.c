@@ -74,12 +74,14 @@ static int by_number(const void *a, const void *b) {
 
 static void look(larder__pinned *l, uint64_t n) { l->looks -= n < l->looks ? n : l->looks; }
 
-/* All pins now, in order. */
-static size_t look_at_pins(larder__pinned *l) {
+/* All pins now, in order. *seen: so many places for them. */
+static size_t look_at_pins(larder__pinned *l, uint32_t *seen) {
     size_t n = 0;
+    *seen = 0;
     for (uint32_t j = 0; j < l->job_count; j++) {
         uint32_t most = used(l, j);
         look(l, most);
+        *seen += most;
         for (uint32_t i = 0; i < most; i++) {
             uint32_t pin = atomic_load_explicit(&l->jobs[j].pins->at[i], memory_order_acquire);
             if (pin)
@@ -122,7 +124,8 @@ uint32_t larder__pinned_sweep(larder__pinned *l) {
     if (before == 0)
         return 0;
     atomic_thread_fence(memory_order_seq_cst); /* places are struck out: now who has pinned them? */
-    size_t n = look_at_pins(l);
+    uint32_t seen;
+    size_t n = look_at_pins(l, &seen);
     look(l, before);
     for (uint32_t i = 0; i < before; i++) {
         uint32_t pin =
@@ -133,8 +136,9 @@ uint32_t larder__pinned_sweep(larder__pinned *l) {
             free_block(l, l->waiting[i]);
     }
     l->count = left;
-    /* Pins are looked at once for as many blocks as there are pins, so each costs the same. */
-    l->enough = left + (uint32_t)(n > FEW ? n : FEW);
+    /* Pins are looked at once for as many blocks as there are places for pins, so each costs the
+     * same, with nothing in those places too. */
+    l->enough = left + (seen > FEW ? seen : FEW);
     return before - left;
 }
 

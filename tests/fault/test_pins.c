@@ -135,6 +135,25 @@ static void test_looks_come_to_an_end(void **st) {
     free(w);
 }
 
+/* Places without a pin are looked at as well: not all of them for every few blocks. */
+static void test_pins_full_of_nothing(void **st) {
+    (void)st;
+    world *w = malloc(sizeof *w);
+    open_world(w);
+    larder__arena_block all[KEYS];
+    for (size_t i = 0; i < KEYS; i++)
+        all[i] = bring_in(w, i);
+    for (int j = 0; j < 2; j++)
+        w->pins[j]->used = LARDER__PINS;
+    larder__pinned_begin(&w->pinned);
+    uint64_t before = w->pinned.looks;
+    for (size_t i = 0; i < KEYS; i++)
+        larder__pinned_give(&w->pinned, all[i], i);
+    assert_in_range(before - w->pinned.looks, 1, 2 * LARDER__PINS + KEYS);
+    close_world(w);
+    free(w);
+}
+
 static void test_pins_full_of_lies(void **st) {
     (void)st;
     world *w = malloc(sizeof *w);
@@ -356,6 +375,7 @@ int main(void) {
         cmocka_unit_test(test_pinned_blocks_wait),
         cmocka_unit_test(test_room_comes_from_pinned_blocks),
         cmocka_unit_test(test_looks_come_to_an_end),
+        cmocka_unit_test(test_pins_full_of_nothing),
         cmocka_unit_test(test_pins_full_of_lies),
         cmocka_unit_test(test_bytes_stay),
         cmocka_unit_test(test_killed_holder),
