@@ -610,7 +610,8 @@ static void welcome(larder__http *h, double now) {
     int fd;
     for (int i = 0; i < BACKLOG; i++) {
         if ((fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) < 0) {
-            h->lacking = errno == EMFILE || errno == ENFILE; /* who comes stays in the queue */
+            /* No descriptor or no memory: who comes stays in the queue. */
+            h->lacking = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
             return;
         }
         visitor *v = make_place(h, now);
