@@ -432,7 +432,9 @@ static void test_heads(void **st) {
     add_line(&h, "HTTP/1.1 206 Partial Content\r\n");
     assert_string_equal(h.location, "");
     assert_false(h.framed);
-    add_line(&h, "Transfer-Encoding: chunked\r\n");
+    add_line(&h, "Transfer-Encoding: identity\r\n");
+    assert_false(h.framed);
+    add_line(&h, "Transfer-Encoding: gzip, Chunked\r\n");
     assert_true(h.framed);
     add_line(&h, "HTTP/1.1 206 Partial Content\r\n");
     assert_false(h.framed);

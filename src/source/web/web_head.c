@@ -62,7 +62,7 @@ static void take_header(larder__web_head *h, const char *name, size_t name_size,
         h->length = v;
         h->framed = true;
     } else if (IS("transfer-encoding")) {
-        h->framed = true;
+        h->framed |= n >= 7 && strncasecmp(value + n - 7, "chunked", 7) == 0;
     } else if (IS("content-range")) {
         take_range(h, value, n);
     } else if (IS("etag") && n) {
