@@ -164,16 +164,14 @@ def _end(lib: Any, handle: Any, processes: List[Any], pid: int) -> None:
     if handle:
         lib.larder_crew_close(ctypes.byref(handle))
     for wait, harder in ((1.0, "terminate"), (1.0, "kill"), (None, "")):
-        left = []
-        for p in processes:
+        for p in list(processes):
             p.join(wait)
             if p.exitcode is None:
-                left.append(p)
                 wait = 0  # the others had as long
             else:
+                processes.remove(p)  # first: Ctrl-C after close() must not leave a closed one there
                 p.close()
-        processes[:] = left
-        for p in left:
+        for p in processes:
             getattr(p, harder)()
 
 
@@ -294,18 +292,19 @@ class Here:
         try:
             with self.lock:
                 self.running = threading.get_ident()
-                given = asked()
-                got: List[Any] = []
-                chance = self.chances[task]
-                chance.put_back(lambda: got.extend(answers(self.job, chance, task, given, lambda k: None)))
+                try:
+                    given = asked()
+                    got: List[Any] = []
+                    chance = self.chances[task]
+                    chance.put_back(lambda: got.extend(answers(self.job, chance, task, given, lambda k: None)))
+                finally:
+                    self.running = None  # under the lock: the next thread says so of itself
                 for k in range(n):
                     self._lay(got[k], given[k][0], out[k])
             return 0
         except BaseException as e:  # nobody above could catch it
             self.wrong = e
             return failure(e).code
-        finally:
-            self.running = None
 
     def _lay(self, o: Any, i: int, out: Read) -> None:
         out.code, out.why, out.buf = 0, b"", None

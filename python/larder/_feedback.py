@@ -7,6 +7,7 @@ training is that far behind. Processes of one job tell each other, so that all h
 from __future__ import annotations
 
 import ctypes
+import threading
 import warnings
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -142,7 +143,7 @@ class Desk:
         # Each process says what it knows of its own rows, and C tells those that share its cache.
         self.own = together and exchange is None
         self.pending: Dict[int, Pending] = {}
-        self.dropped = 0
+        self.lock = threading.RLock()  # of what is pending: a state may be saved beside training
         self.odd_told = False
 
     def open(self, batch: Batch) -> Pending:
@@ -155,15 +156,20 @@ class Desk:
     def turn(self, handle: int, number: int, always: bool) -> None:
         """Before batch `number` is given back: starts exchanges and hands over what is due. With
         `always` every batch takes part in the exchange, reported or not."""
-        if self.exchange and always:
-            p = self.pending.get(number - 1)
-            if p is not None:
-                p.ready()
-                self.exchange.start(p)
-        self.flush(handle, number - self.slack)
+        with self.lock:
+            if self.exchange and always:
+                p = self.pending.get(number - 1)
+                if p is not None:
+                    p.ready()
+                    self.exchange.start(p)
+            self.flush(handle, number - self.slack)
 
     def flush(self, handle: int, last: Optional[int] = None) -> None:
         """Hands over reports up to batch `last`; None: all that need no other process."""
+        with self.lock:
+            self._flush(handle, last)
+
+    def _flush(self, handle: int, last: Optional[int]) -> None:
         for number in sorted(self.pending):
             if last is not None and number > last:
                 return
@@ -226,17 +232,18 @@ class Desk:
     def state(self, tensors: bool) -> List[Dict[str, Any]]:
         """What has not been handed over, to be saved with the loader."""
         out = []
-        for p in self.pending.values():
-            p.ready()
-            out.append(
-                {
-                    "number": p.number,
-                    "epoch": p.epoch,
-                    "served": _state.pack(p.served, tensors),
-                    "labels": _state.pack(p.labels, tensors),
-                    "values": {k: _state.pack(a, tensors) for k, a in p.values.items()},
-                }
-            )
+        with self.lock:
+            for p in self.pending.values():
+                p.ready()
+                out.append(
+                    {
+                        "number": p.number,
+                        "epoch": p.epoch,
+                        "served": _state.pack(p.served, tensors),
+                        "labels": _state.pack(p.labels, tensors),
+                        "values": {k: _state.pack(a, tensors) for k, a in p.values.items()},
+                    }
+                )
         return out
 
     def load_joined(self, states: List[List[Dict[str, Any]]], full: int, handle: int) -> None:

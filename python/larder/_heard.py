@@ -61,10 +61,13 @@ class Heard(Opened):
                 f"comes at most {self._desk.slack} batches later (or raise `lag`)"
             )
         self._heard = True
-        p = self._desk.open(b)
-        for name, value in (("loss", loss), ("logits", logits), ("embeddings", embeddings)):
-            if value is not None:
-                p.add(name, self._scored(b, value) if name == "embeddings" else value, b.n)
+        if embeddings is not None:
+            embeddings = self._scored(b, embeddings)
+        with self._desk.lock:
+            p = self._desk.open(b)
+            for name, value in (("loss", loss), ("logits", logits), ("embeddings", embeddings)):
+                if value is not None:
+                    p.add(name, value, b.n)
 
     def feedback(self, module: Any) -> "Hook":
         """``with loader.feedback(model.avgpool):`` reports what that layer gives as embeddings, for
@@ -76,12 +79,14 @@ class Heard(Opened):
         if out is None:
             return
         self._heard = True
-        p = self._desk.open(b)
-        if "embeddings" in p.values:
-            return
-        if out.shape[0] == b.n:
-            p.add("embeddings", self._scored(b, out), b.n)
-        elif not self._hook_warned:
+        with self._desk.lock:
+            p = self._desk.open(b)
+            if "embeddings" in p.values:
+                return
+            fits = out.shape[0] == b.n
+            if fits:
+                p.add("embeddings", self._scored(b, out), b.n)
+        if not fits and not self._hook_warned:
             self._hook_warned = True
             warnings.warn(
                 f"larder: the hooked layer gave {out.shape[0]} rows for a batch of {b.n}: they are not "

@@ -73,7 +73,8 @@ def _open(lib: Any, handle: Any, conf: Any) -> int:
         return not raised  # a call that raises answers anything
 
     def take(unraisable: Any) -> None:
-        if unraisable.object is still:
+        of = unraisable.object is still or repr(still) in (unraisable.err_msg or "")  # Python 3.13 has but the text
+        if of:
             raised.append(unraisable.exc_value)
         else:
             usual(unraisable)
@@ -388,9 +389,9 @@ class Loader(Shown, Habits, Resumed):
         return own
 
     def _end_own(self) -> None:
-        own, self._own = self._own, None
-        if own is not None:
-            own.close()
+        if self._own is not None:
+            self._own.close()
+            self._own = None  # at last: what Ctrl-C interrupts, the next close goes on with
 
     def _check(self, rc: int) -> int:
         """As _lib.check, with what one's own code said."""
@@ -413,6 +414,7 @@ class Loader(Shown, Habits, Resumed):
                 )
             self._handle = handle.value
         except BaseException:  # or Ctrl-C, right after it was open: its threads ask those whom the caller ends next
+            self._handle = None
             self._lib.larder_loader_close(ctypes.byref(handle))
             raise
 
@@ -425,12 +427,8 @@ class Loader(Shown, Habits, Resumed):
                 "the state before the first batch"
             )
         with self._taking:
-            own, self._own = self._own, None  # its workers stay
             try:
-                try:
-                    self._end()
-                finally:
-                    self._own = own
+                fresh = self._let_go(workers_too=False)
                 self._open_new()
             except BaseException:
                 if not self._handle:
@@ -439,6 +437,7 @@ class Loader(Shown, Habits, Resumed):
             self._last = self._served_of = self._loaded_at = self._hooked = None
             if self._evaluator is not None:
                 _lib.check(self._lib.larder_loader_evaluator(self._handle, self._evaluator, None))
+            _lib.warn(fresh, 4)  # at last: a warning may be an error
         return self._open()
 
     def __enter__(self) -> "Loader":
@@ -451,6 +450,7 @@ class Loader(Shown, Habits, Resumed):
         )
 
     def __iter__(self) -> Iterator[Batch]:
+        self._open()
         with self._taking:
             more = self._begin()
             self._turns += 1
@@ -460,7 +460,9 @@ class Loader(Shown, Habits, Resumed):
         """Of the epoch that is due. False: there is none."""
         handle = self._open()
         self._give_back()
-        self._ended_unheard()
+        if self._has_ended(handle):
+            self._note_end()
+        self._asking = False
         coming = _lib.about(handle).epoch
         wanted = self._wanted_epoch
         if self._middle and wanted is None:
@@ -478,13 +480,9 @@ class Loader(Shown, Habits, Resumed):
         self._taken = 0
         return True
 
-    def _ended_unheard(self) -> bool:
-        """Has the epoch ended, and Ctrl-C came when C had said so and before that was noted?"""
-        asked, self._asking = self._asking, False
-        if not asked or not self._middle or self._at_epoch in (None, _lib.about(self._handle).epoch):
-            return False
-        self._middle, self._taken = False, 0
-        return True
+    def _note_end(self) -> None:
+        self._taken = 0
+        self._middle = self._asking = False
 
     def _next_of(self, epoch: "Epoch") -> Optional[Batch]:
         """The next batch of an iterator, or None: its epoch is over."""
@@ -498,38 +496,49 @@ class Loader(Shown, Habits, Resumed):
         epoch.begun = True
         b = self._take()
         if b is None and self._fresh:  # saved at an epoch's end: nothing was left of it
+            self._note_end()
             b = self._take()
-        if b is None:
-            self._fresh = False
+        if b is None:  # the iterator first: Ctrl-C between the two must not let it go on with the next epoch
+            self._fresh = epoch.more = False
+            self._note_end()
         return b
 
     def _take(self) -> Optional[Batch]:
         """The next batch, or None: the epoch (or everything) is over."""
         handle = self._open()
-        self._give_back()
-        if self._loaded_at is not None:  # the turn of the batch that was at hand when it was saved
-            self._desk.turn(handle, self._loaded_at, True)
-            self._loaded_at = None
-        if self._ended_unheard():
-            return None
-        self._asking = True
-        while True:  # looks up now and then, so that Ctrl-C gets through
-            rc = self._lib.larder_loader_next(handle, ctypes.byref(self._lent))
-            if rc != _lib.NOT_YET:
-                break
-        if self._raised is not None:
-            raised, self._raised = self._raised, None
-            raise raised
-        self._check(rc)
-        if rc in (_lib.END_EPOCH, _lib.END):
-            if self._served_of is not None:  # a warning may be an error, and Ctrl-C come: the epoch ends all the same
-                self._note_silence(lambda: self.figures(self._served_of))
-            self._middle = self._asking = False
-            self._taken = 0
-            return None
-        self._middle, self._at_epoch, self._asking = True, self._lent.contents.epoch, False
+        if not (self._asking and self._lent):  # else Ctrl-C came when C had given a batch: it is made now
+            self._give_back()
+            if self._loaded_at is not None:  # the turn of the batch that was at hand when it was saved
+                self._desk.turn(handle, self._loaded_at, True)
+                self._loaded_at = None
+            if self._has_ended(handle):
+                return None
+            self._asking = True
+            while True:  # looks up now and then, so that Ctrl-C gets through
+                rc = self._lib.larder_loader_next(handle, ctypes.byref(self._lent))
+                if rc != _lib.NOT_YET:
+                    break
+            if self._raised is not None:
+                raised, self._raised = self._raised, None
+                raise raised
+            self._check(rc)
+            if rc in (_lib.END_EPOCH, _lib.END):  # a warning may be an error: the epoch ends all the same
+                if self._served_of is not None:
+                    self._note_silence(lambda: self.figures(self._served_of))
+                return None
+        self._middle, self._at_epoch = True, self._lent.contents.epoch
         self._fresh = False
+        try:
+            b = self._brought(handle)
+        except Exception:  # a function of one's own: the batch is not tried again
+            self._asking = False
+            raise
+        self._last, self._served_of, self._batch = b.number, b.epoch, b
         self._taken = None if self._taken is None else self._taken + 1
+        self._asking = False
+        return b
+
+    def _brought(self, handle: int) -> Batch:
         held = Hold(self._carrier.pinned)
         _lib.check(self._lib.larder_loader_hold(handle, self._lent, ctypes.byref(held.handle)))
         s = _lib.BatchStruct.from_address(held.handle.value or 0)
@@ -541,8 +550,6 @@ class Loader(Shown, Habits, Resumed):
             self._stages.run_batch(b, self._tensors)
         if self._carrier.device is not None:
             self._carrier.carry(b, held, handle)
-        self._batch = b
-        self._last, self._served_of = b.number, b.epoch
         return b
 
     def _maker_of(self, s: _lib.BatchStruct, tensors: bool) -> Any:
@@ -573,6 +580,7 @@ class Loader(Shown, Habits, Resumed):
                 self._desk.turn(self._handle, lent.contents.number, True)
         except Exception as e:
             problem = e
+        self._asking = False  # from here on it may be gone
         with self._carrier.context():
             rc = self._lib.larder_loader_done(self._handle, lent)
         self._lent, self._batch = _lib.BatchPointer(), None
@@ -597,6 +605,7 @@ class Epoch:
         if not self.more:
             raise StopIteration
         loader = self.loader
+        loader._open()
         with loader._taking:
             loader._open()
             loader._inside += 1

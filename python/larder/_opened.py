@@ -71,12 +71,26 @@ class Opened:
             raise StateError(
                 "this loader was opened before a fork; open one in each process"
             )
+        if self._in_own_code():
+            raise StateError(
+                "code of one's own asks the loader that runs it, which may be waiting for that code: ask in the "
+                "thread that trains, and hand over what the code is to know"
+            )
         if self._ending and not self._inside and threading.get_ident() not in self._callers:
             with self._taking:  # closed by one's own code meanwhile
                 self._end()
         if not self._handle:
             raise StateError("this loader is closed")
         return self._handle
+
+    def _in_own_code(self) -> bool:
+        """In a thread of larder's, which whoever takes a batch waits for."""
+        own = self._own
+        return own is not None and own.crew.inside()
+
+    def _has_ended(self, handle: int) -> bool:
+        """Has C said that the epoch is over, and Ctrl-C or a warning come before that was noted?"""
+        return self._asking and self._middle and self._at_epoch not in (None, _lib.about(handle).epoch)
 
     def _beside(self, call: Callable[..., Answer], *given: Any) -> Answer:
         """call(handle, …), which may come beside next and from any thread: who ends the loader waits for it."""
@@ -132,10 +146,12 @@ class Opened:
 
     def close(self) -> None:
         """Ends threads and gives memory back; arrays that are still in use stay valid."""
-        if not self._handle or self._pid != os.getpid():
+        if self._pid != os.getpid():
             self._handle = None  # a forked child leaves it to its parent
             return
-        if self._own is not None and self._own.crew.inside():  # called by one's own code, in a thread of larder's
+        if not self._handle and self._own is None:
+            return
+        if self._in_own_code():
             self._ending = True
             self._wake()
             return
@@ -153,7 +169,11 @@ class Opened:
             self._taking.release()
 
     def _end(self) -> None:
-        """Ctrl-C before the library has closed it: nothing has ended. Later: all has, as without."""
+        _lib.warn(self._let_go(), 4)  # at last: a warning may be an error
+
+    def _let_go(self, workers_too: bool = True) -> List[str]:
+        """Ctrl-C before the library has closed it: nothing has ended. Later: all has, as without. What the
+        library still had to say."""
         fresh: List[str] = []
         closing, self._handle = ctypes.c_void_p(self._handle), None
         try:
@@ -168,8 +188,9 @@ class Opened:
                 self._turns += 1
                 self._lent, self._batch = _lib.BatchPointer(), None
                 self._desk.pending.clear()
-                self._end_own()
-        _lib.warn(fresh, 4)  # at last: a warning may be an error
+                if workers_too:
+                    self._end_own()
+        return fresh
 
     def _wait_for_callers(self) -> None:
         me = threading.get_ident()
@@ -187,6 +208,9 @@ class Opened:
             self.close()
         except Exception:
             pass
+        except BaseException:  # Ctrl-C: there is no later
+            self.close()
+            raise
 
     def __reduce__(self) -> Any:
         raise TypeError(

@@ -20,9 +20,9 @@ class Resumed(Heard):
     def state_dict(self) -> Dict[str, Any]:
         """All that is needed to go on after the batches taken so far: the same remaining ids, the
         same augmentation. The batch at hand counts as taken. Each process saves its own; of those
-        that share a cache, all do it after the same batch."""
-        if self._own is not None and self._own.crew.inside():  # whoever takes a batch waits for this thread
-            return self._beside(self._saved)
+        that share a cache, all do it after the same batch. A batch that Ctrl-C kept from ``next`` counts as
+        taken too: after a Ctrl-C, what is left of an epoch is complete in the loader itself alone."""
+        self._open()  # first: in a forked child nobody lets go of what is taken next
         with self._taking:  # another thread may be in the middle of a batch
             return self._beside(self._saved)
 
@@ -47,7 +47,7 @@ class Resumed(Heard):
             "world": self.world,
             "dealt": self._dealt,
             "batch_size": self.batch_size,
-            "taken": self._taken,
+            "taken": 0 if self._has_ended(handle) else self._taken,
             "wanted": self._wanted_epoch,
             "larder": _state.wrap(state, self._tensors),
             "reports": self._desk.state(self._tensors),
@@ -59,6 +59,7 @@ class Resumed(Heard):
         size. A loader in use begins anew for it, with an empty cache and new threads; one that
         records or is one of several processes takes a state right after opening alone. With another number of processes: a list of the states of
         all there were, the same for each; of one alone, what the others reported last is missing."""
+        self._open()
         with self._taking:
             self._load(state)
 

@@ -2,7 +2,9 @@
 epoch's end, and while a loader opens or closes."""
 
 import multiprocessing
+import os
 import threading
+import time
 import unittest
 import warnings
 from unittest import mock
@@ -80,6 +82,12 @@ class Ended:
         return rc
 
 
+def two_epochs(state, recipe):
+    with larder.Loader(SOURCE, 50, recipe) as l:
+        l.load_state_dict(state)
+        return [[b.epoch for b in l] for _ in range(2)]
+
+
 class EpochEnd(unittest.TestCase):
     def interrupted(self):
         l = larder.Loader(SOURCE, 50, "minio")
@@ -100,7 +108,13 @@ class EpochEnd(unittest.TestCase):
         self.assertEqual(list(it), [])
         self.assertEqual([b.epoch for b in l], [1] * 4)
 
+    def test_a_state_that_is_saved_there(self):
+        l, _ = self.interrupted()
+        state = l.state_dict()
+        self.assertEqual([[b.epoch for b in l] for _ in range(2)], two_epochs(state, "minio"))
+
     def test_a_warning_is_an_error(self):
+        states = []
         with larder.Loader(SOURCE, 50, "shade") as l, warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             for epoch in range(3):
@@ -110,10 +124,14 @@ class EpochEnd(unittest.TestCase):
                         numbers.append(next(it).epoch)
                     except UserWarning as e:
                         said.append(str(e))
+                        states.append(l.state_dict())
                     except StopIteration:
                         break
                 self.assertEqual(numbers, [epoch] * 4)
                 self.assertEqual(["has heard nothing" in s for s in said], [True] if epoch == 1 else [])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            self.assertEqual(two_epochs(states[0], "shade"), [[2] * 4, [3] * 4])
 
     def test_ctrl_c_just_before_the_end_is_told(self):
         l = larder.Loader(SOURCE, 50, "minio")
@@ -124,6 +142,54 @@ class EpochEnd(unittest.TestCase):
                 with self.assertRaises(KeyboardInterrupt):
                     next(it)
             self.assertEqual(list(it), [])
+
+    def test_ctrl_c_while_it_is_noted(self):
+        l = larder.Loader(SOURCE, 50, "minio")
+        for epoch in range(2):
+            it = iter(l)
+            self.assertEqual([next(it).epoch for _ in range(4)], [epoch] * 4)
+            with mock.patch.object(l, "_note_end", interrupted(l._note_end)), self.assertRaises(KeyboardInterrupt):
+                next(it)
+            self.assertEqual(list(it), [])
+
+
+class Batches(unittest.TestCase):
+    def test_one_that_came_with_ctrl_c(self):
+        """Ctrl-C in a wait is heard when there is a batch: it is the next one, and none is missing."""
+        with larder.Loader(SOURCE, 10, "minio") as l:
+            undisturbed = [b.served.tolist() for _ in range(2) for b in l]
+        for name in ("larder_loader_next", "larder_loader_hold"):
+            with larder.Loader(SOURCE, 10, "minio") as l:
+                came, calls, call = [], [0], getattr(l._lib, name)
+
+                def sometimes(*args):
+                    rc, calls[0] = call(*args), calls[0] + 1
+                    if calls[0] % 3 == 0:
+                        raise KeyboardInterrupt
+                    return rc
+
+                with mock.patch.object(l._lib, name, sometimes):
+                    for _ in range(2):
+                        it = iter(l)
+                        while True:
+                            try:
+                                came.append(next(it).served.tolist())
+                            except KeyboardInterrupt:
+                                continue
+                            except StopIteration:
+                                break
+                self.assertGreater(calls[0], 40)
+                self.assertEqual(came, undisturbed)
+
+    def test_one_that_cannot_be_made(self):
+        """It is not tried again for ever: the next one comes."""
+        with larder.Loader(SOURCE, 50, "minio") as l:
+            undisturbed = [b.served.tolist() for b in l]
+        with larder.Loader(SOURCE, 50, "minio") as l:
+            it = iter(l)
+            with mock.patch.object(l, "_brought", side_effect=ValueError), self.assertRaises(ValueError):
+                next(it)
+            self.assertEqual([b.served.tolist() for b in it], undisturbed[1:])
 
 
 class Numbers:
@@ -148,16 +214,16 @@ class OpenAndClose(unittest.TestCase):
     """Whenever Ctrl-C comes, no loader of the library's and no process is left behind."""
 
     def setUp(self):
-        lib, self.opened = larder._lib.load(), 0
+        lib, self.opened = larder._lib.load(), set()
         opens, closes = lib.larder_loader_open, lib.larder_loader_close
 
         def opened(handle, conf):
             rc = opens(handle, conf)
-            self.opened += handle._obj.value is not None
+            self.opened |= {handle._obj.value} - {None}
             return rc
 
         def closed(handle):
-            self.opened -= handle._obj.value is not None
+            self.opened.discard(handle._obj.value)
             closes(handle)
 
         for name, call in (("larder_loader_open", opened), ("larder_loader_close", closed)):
@@ -166,7 +232,7 @@ class OpenAndClose(unittest.TestCase):
             self.addCleanup(patched.stop)
 
     def nothing_is_left(self):
-        self.assertEqual((self.opened, multiprocessing.active_children()), (0, []))
+        self.assertEqual((self.opened, multiprocessing.active_children()), (set(), []))
 
     def interrupt(self, place, name, what, before=False):
         call = mock.Mock(side_effect=KeyboardInterrupt) if before else interrupted(getattr(place, name))
@@ -193,6 +259,22 @@ class OpenAndClose(unittest.TestCase):
             with self.assertRaisesRegex(larder.StateError, "is closed"):
                 next(it)
             l.close()
+
+    def test_close_while_workers_end(self):
+        for place, name in ((multiprocessing.process.BaseProcess, "join"), (larder._crew, "_end")):
+            l = larder.Loader(dataset=Numbers(), batch_size=5, workers=2)
+            next(iter(l))
+            self.interrupt(place, name, l.close, before=True)
+            l.close()
+            self.nothing_is_left()
+
+    def test_a_loader_that_nobody_has_any_more(self):
+        for given in (dict(uri=SOURCE), dict(dataset=Numbers(), workers=1)):
+            l = larder.Loader(batch_size=5, **given)
+            notes = [KeyboardInterrupt, []]
+            with mock.patch.object(larder._lib, "notes", side_effect=notes), self.assertRaises(KeyboardInterrupt):
+                l.__del__()
+            self.nothing_is_left()
 
     def test_a_state_into_a_loader_in_use(self):
         for given in (dict(uri=SOURCE), dict(dataset=Numbers(), workers=1)):
@@ -239,21 +321,171 @@ class Threads(unittest.TestCase):
                 m.load_state_dict(saved[0])
                 self.assertEqual(sum(1 for _ in m), len(m) - saved[0]["taken"] or len(m))
 
-    def test_a_state_for_the_data_set_itself(self):
-        """What reads a sample, in a thread of larder's, is not what it waits for."""
-        saved, opened = [], threading.Event()
+    def test_asked_by_the_data_set_itself(self):
+        """In a thread of larder's, which others may wait for: a sentence, and nobody is stuck."""
+        asked, opened = [], threading.Event()
 
         class Curious(Numbers):
             def __getitem__(self, i):
-                if i == 33:
-                    opened.wait()
-                    saved.append(l.state_dict())
+                if opened.is_set():
+                    for ask in (l.state_dict, l.__len__, lambda: l.epoch, l.stats, lambda: next(iter(l))):
+                        try:
+                            asked.append(ask())
+                        except larder.StateError as e:
+                            asked.append("code of one's own" in str(e))
                 return i
 
         with larder.Loader(dataset=Curious(), batch_size=5, workers=0, shuffle=False) as l:
             opened.set()
-            self.assertEqual(sum(b.n for b in l), 40)
-        self.assertGreater(len(saved), 0)
+            self.assertEqual([sum(b.n for b in l) for _ in range(2)], [40] * 2)
+        self.assertGreaterEqual(len(asked), 5 * 39)
+        self.assertEqual(set(asked), {True})
+
+    def test_a_state_while_another_is_loaded(self):
+        """The thread that asks is one that whoever loads waits for."""
+        asking, closing = threading.Event(), threading.Event()
+
+        class Curious(Numbers):
+            def __getitem__(self, i):
+                if asking.is_set():
+                    closing.wait(5)  # or until then: opening the state may want this thread, too
+                    try:
+                        l.state_dict()
+                    except larder.StateError:
+                        pass
+                return i
+
+        let_go = larder.Loader._let_go
+
+        def slowly(*args, **given):
+            closing.set()
+            return let_go(*args, **given)
+
+        with larder.Loader(dataset=Curious(), batch_size=5, workers=0, inflight=1) as l:
+            it = iter(l)
+            next(it)
+            state = l.state_dict()
+            asking.set()
+            with mock.patch.object(larder.Loader, "_let_go", slowly):
+                l.load_state_dict(state)
+            self.assertEqual(sum(b.n for b in l), 35)
+
+    def test_closed_by_the_data_set_itself(self):
+        """And looked at afterwards, in the same thread."""
+        seen, opened = [], threading.Event()
+
+        class Closing(Numbers):
+            def __getitem__(self, i):
+                if i == 33:
+                    opened.wait()
+                    l.close()
+                    try:
+                        seen.append(l.epoch)
+                    except larder.Error as e:
+                        seen.append(e)
+                return i
+
+        l = larder.Loader(dataset=Closing(), batch_size=5, workers=0, shuffle=False)
+        opened.set()
+        with self.assertRaises(larder.Error):
+            for _ in l:
+                pass
+        l.close()
+        self.assertEqual(len(seen), 1)
+
+    def test_whose_code_runs(self):
+        """One thread's end is not taken for the next one's."""
+        here, mine, seen = object.__new__(larder._crew.Here), threading.current_thread(), []
+        other_runs, over = threading.Event(), threading.Event()
+
+        class Lock:
+            def __init__(self):
+                self.lock = threading.Lock()
+
+            def __enter__(self):
+                self.lock.acquire()
+
+            def __exit__(self, *what):
+                self.lock.release()
+                if threading.current_thread() is mine:
+                    other.start()
+                    other_runs.wait()
+
+        class Nothing:
+            def put_back(self, call):
+                if threading.current_thread() is not mine:
+                    other_runs.set()
+                    over.wait()
+                    seen.append(here.inside())
+
+        def run():
+            here._answer(larder._crew.READ, list, 0, None)
+
+        other = threading.Thread(target=run)
+        here.lock, here.running, here.wrong, here.chances = Lock(), None, None, {larder._crew.READ: Nothing()}
+        run()
+        over.set()
+        other.join()
+        self.assertEqual((here.wrong, seen), (None, [True]))
+
+    def test_a_report_beside_a_state(self):
+        """What is said about a batch is not lost where another thread saves in the middle of it."""
+        handed, hand_over, add = [], larder._feedback.Desk.hand_over, larder._feedback.Pending.add
+
+        def noted(desk, handle, p, own=False):
+            handed.append((p.number, sorted(p.values)))
+            hand_over(desk, handle, p, own)
+
+        def slowly(p, *args):
+            if p.number == 3:
+                other.start()
+                other.join(0.5)  # which need not end meanwhile
+            add(p, *args)
+
+        with larder.Loader(SOURCE, 10, "icache") as l:
+            other = threading.Thread(target=l.state_dict)
+            with mock.patch.object(larder._feedback.Desk, "hand_over", noted), \
+                 mock.patch.object(larder._feedback.Pending, "add", slowly):
+                for b in l:
+                    l.report(loss=b.served.float())
+                other.join()
+        self.assertEqual([h for h in handed if h[0] == 3], [(3, ["loss"])])
+
+    def test_a_fork_while_another_thread_takes_a_batch(self):
+        taking, over = threading.Event(), threading.Event()
+        over.set()  # opening reads a sample, too
+
+        class Waits(Numbers):
+            def __getitem__(self, i):
+                if not over.is_set():
+                    taking.set()
+                    over.wait()
+                return i
+
+        l = larder.Loader(dataset=Waits(), batch_size=5, workers=0)
+        over.clear()
+        other = threading.Thread(target=lambda: next(iter(l)))
+        other.start()
+        taking.wait()
+        child = os.fork()
+        if child == 0:
+            try:
+                l.state_dict()
+            except larder.StateError:
+                os._exit(7)
+            finally:
+                os._exit(1)
+        end, status = time.monotonic() + 60, (0, 0)
+        while status[0] == 0 and time.monotonic() < end:
+            status = os.waitpid(child, os.WNOHANG)
+            time.sleep(0.01)
+        if status[0] == 0:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+        over.set()
+        other.join()
+        l.close()
+        self.assertEqual(status, (child, 7 << 8))
 
 
 class Memory(unittest.TestCase):
