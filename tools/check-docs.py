@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Holds the documentation together: every relative link leads somewhere, heading included; every page of
 docs/ is linked from docs/index.md; pages that sources name are there, and tests that pages name, one for each
-promise of SECURITY.md; guides and questions stay short enough to be read; questions lead on to a guide or a result;
-sentences that the page of errors quotes still stand in the sources. Prints file:line of what is wrong.
+promise of SECURITY.md; rows of tables have a head; guides and questions stay short enough to be read; questions
+lead on to a guide or a result; sentences that the page of errors quotes still stand in the sources. Prints file:line
+of what is wrong.
 
     tools/check-docs.py [ROOT OF A TREE]
 """
@@ -130,6 +131,17 @@ def check_tests(texts):
                     if not NAMED_TEST.search(words)]
 
 
+def check_tables(texts):
+    """A row that a blank line has cut off its table is shown as it is typed."""
+    wrong = []
+    for page, text in texts.items():
+        lines = dict(prose(text))
+        wrong += [f"{page}:{n}: a row of no table" for n, line in lines.items()
+                  if line.startswith("|") and not lines.get(n - 1, "").startswith("|")
+                  and not re.match(r"\|[ :|-]+$", lines.get(n + 1, ""))]
+    return wrong
+
+
 def check_questions(pages, texts):
     """A page a question: short, and it leads on."""
     wrong = []
@@ -196,7 +208,8 @@ def main():
     os.chdir(sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, ".."))
     pages = [p for p in tracked("*.md") if p.startswith("docs/") or "/" not in p]
     texts = {p: text_of(p) for p in pages}
-    wrong = check(pages, texts) + check_tests(texts) + check_questions(pages, texts) + check_sentences(texts)
+    wrong = (check(pages, texts) + check_tests(texts) + check_tables(texts) + check_questions(pages, texts)
+             + check_sentences(texts))
     if "docs/index.md" not in texts:
         wrong.append("there is no docs/index.md")
     wrong += check_names(f for f in tracked() if not f.startswith(("docs/", "tests/fuzz/corpus/")))

@@ -42,6 +42,9 @@ printf '# C\n' >"$tree/$d/results/c.md"
 printf '[c](../results/c.md)\n' >>"$tree/$d/guide/a.md"
 must_say "$d/results/c.md: $d/index.md does not lead to it"
 start
+printf '| a |\n|---|\n| b |\n\n| c |\n' >>"$tree/$d/guide/a.md"
+must_say "$d/guide/a.md:8: a row of no table"
+start
 printf '/* see %s/b.md */\n' "$d" >>"$tree/src/x.c"
 must_say "src/x.c:2: there is no $d/b.md"
 start
