@@ -1,6 +1,7 @@
 #include "base/notes.h"
 
-#include <stdio.h>
+#include "base/escape.h"
+
 #include <string.h>
 
 void larder__notes_open(larder__notes *n) {
@@ -12,10 +13,7 @@ void larder__notes_close(larder__notes *n) { pthread_mutex_destroy(&n->lock); }
 
 void larder__notes_add(larder__notes *n, const char *sentence) {
     char fresh[LARDER__NOTE_BYTES];
-    snprintf(fresh, sizeof fresh, "%s", sentence);
-    for (char *c = fresh; *c; c++) /* names of files are anybody's */
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    larder__shown(fresh, sizeof fresh, sentence); /* names of files are anybody's */
     pthread_mutex_lock(&n->lock);
     size_t count = atomic_load(&n->count), i = 0;
     while (i < count && strcmp(n->text[i], fresh) != 0)

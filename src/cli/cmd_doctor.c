@@ -1,5 +1,6 @@
 /* larder doctor: what is built in, what the machine has, how fast it is, and what is slow here. */
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/json.h"
 #include "base/spec.h"
 #include "cli/commands.h"
@@ -46,16 +47,21 @@ static int parse(options *o, int argc, char **argv) {
 /* ---- words ----------------------------------------------------------------------------------- */
 
 static void print_fact(const char *name, const larder__fact *f, const char *no) {
-    printf("  %-10s %s%s\n", name, f->there ? "" : no, f->says);
+    printf("  %-10s %s", name, f->there ? "" : no);
+    larder__shown_print(stdout, f->says);
+    putchar('\n');
 }
 
 static void print_place(const char *name, const larder__place *p) {
     char left[32], all[32];
-    if (p->path[0])
-        printf("  %-10s %s%s%s: %s of %s free%s\n", name, p->path, p->kind[0] ? ", " : "", p->kind,
+    if (p->path[0]) {
+        printf("  %-10s ", name);
+        larder__shown_print(stdout, p->path);
+        printf("%s%s: %s of %s free%s\n", p->kind[0] ? ", " : "", p->kind,
                larder__print_bytes((double)p->free_bytes, left),
                larder__print_bytes((double)p->all_bytes, all),
                p->writable ? "" : ", cannot be written to");
+    }
 }
 
 static void print_variables(void) {

@@ -1,5 +1,6 @@
 /* larder serve: one cache for all jobs of a machine. */
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/mem.h"
 #include "base/spec.h"
 #include "cli/commands.h"
@@ -216,8 +217,10 @@ int larder__cmd_serve(int argc, char **argv) {
         wrong = rc == LARDER_E_ARGS;
     }
     if (rc == 0 && (rc = larder__stop_open(&stop)) == 0) {
-        printf("larder serves %s, cache %s; jobs attach with --cache unix:%s\n", door.path, o.cache,
-               door.path);
+        char path[4 * sizeof door.path];
+        larder__shown(path, sizeof path, door.path);
+        printf("larder serves %s, cache %s; jobs attach with --cache unix:%s\n", path, o.cache,
+               path);
         if (o.http)
             printf("and shows it at %s\n", larder__http_url(shown.http));
         fflush(stdout);

@@ -2,6 +2,7 @@
  * from the data set. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/json.h"
 #include "base/limit.h"
 #include "base/spec.h"
@@ -121,7 +122,10 @@ static void print_row(const options *o, const larder__tape *t, const larder__adv
     char requests[24] = "-";
     if (isfinite(r->requests))
         snprintf(requests, sizeof requests, "%.0f", r->requests);
-    printf("%-20s %8s %9.1f %9s %9s %8s %7.1f%% %8.1f%%", r->recipe, r->cache, r->read_bytes / 1e6,
+    char recipe[2 * sizeof r->recipe], cache[2 * sizeof r->cache]; /* a record's are anybody's */
+    larder__shown(recipe, sizeof recipe, r->recipe);
+    larder__shown(cache, sizeof cache, r->cache);
+    printf("%-20s %8s %9.1f %9s %9s %8s %7.1f%% %8.1f%%", recipe, cache, r->read_bytes / 1e6,
            requests, time, wait, 100 * r->hits, 100 * r->repeats);
     if (o->price_text && isfinite(r->requests))
         printf(" %12.6f %12.6f", epoch_price(o, r), run_price(o, t, r));
@@ -135,8 +139,13 @@ static void print_saved(const larder__advice *a, bool ahead) {
     double bytes = n->read_bytes - b->read_bytes, seconds = n->seconds - b->seconds;
     if (ahead)
         printf("against a loader without a cache, an epoch: ");
-    else
-        printf("against the job as it was (%s, %s), an epoch: ", n->recipe, n->cache);
+    else {
+        fputs("against the job as it was (", stdout);
+        larder__shown_print(stdout, n->recipe);
+        fputs(", ", stdout);
+        larder__shown_print(stdout, n->cache);
+        fputs("), an epoch: ", stdout);
+    }
     printf("%.1f MB %s", fabs(bytes) / 1e6, bytes >= 0 ? "less" : "more");
     if (isfinite(seconds))
         printf(", %.2f s %s (%.2f instead of %.2f)", fabs(seconds), seconds >= 0 ? "less" : "more",

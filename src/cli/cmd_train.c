@@ -196,9 +196,9 @@ static void print_head(const output *out, const larder__trainer *t) {
     if (out->o->json)
         return;
     char cache[256];
-    printf("%s: %s, cache %s, %llu samples of ", out->o->name, out->o->conf.recipe,
-           larder__cache_mask(out->o->conf.cache, cache, sizeof cache),
-           (unsigned long long)larder__trainer_samples(t));
+    printf("%s: %s, cache ", out->o->name, out->o->conf.recipe);
+    larder__shown_print(stdout, larder__cache_mask(out->o->conf.cache, cache, sizeof cache));
+    printf(", %llu samples of ", (unsigned long long)larder__trainer_samples(t));
     larder__shown_print(stdout, out->o->uri);
     printf("%s%s\n", out->o->slow ? ", storage " : "", out->o->slow ? out->o->slow : "");
     printf("epoch  acc %%   loss  time s stall%% hits%% subs%% rept%% miss%% touch%% MB read %s\n",
@@ -341,7 +341,9 @@ static void print_times(const output *out, const larder__times *t) {
     printf("%s: of a step's time", out->o->name);
     for (int k = 0; k < LARDER__TIMES; k++)
         printf("%s %.1f%% %s", k ? "," : "", share(t->seconds[k], all), larder__time_name(k));
-    printf("\n%s: %s\n", out->o->name, t->says);
+    printf("\n%s: ", out->o->name);
+    larder__shown_print(stdout, t->says);
+    putchar('\n');
 }
 
 /* How plan=auto shared the cache out, and why. */

@@ -1,4 +1,5 @@
 /* The program: finds the command and lets it run. */
+#include "base/escape.h"
 #include "base/near.h"
 #include "cage/cage.h"
 #include "cli/bill.h"
@@ -64,8 +65,10 @@ static const larder__entry *find_command(const char *word) {
     for (size_t i = 0; (e = larder__command_nth(i)); i++)
         larder__near_try(&near, e->name, strlen(e->name));
     char hint[LARDER__NEAR_CHARS + 32];
-    fprintf(stderr, "larder: no command \"%s\"%s%s larder --help lists them\n", word,
-            larder__near_hint(&near, hint), larder__near_found(&near) ? "" : ";");
+    fputs("larder: no command \"", stderr);
+    larder__shown_print(stderr, word);
+    fprintf(stderr, "\"%s%s larder --help lists them\n", larder__near_hint(&near, hint),
+            larder__near_found(&near) ? "" : ";");
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include "base/escape.h"
 #include "base/near.h"
 #include "base/spec.h"
 #include "cli/command_table.h"
@@ -41,8 +42,9 @@ static const larder__option *find(const larder__command *c, const char *name, si
 }
 
 static int complain(const larder__command *c, const char *what, const char *which) {
-    fprintf(stderr, "larder %s: %s%s; larder %s --help tells more\n", c->name, what, which,
-            c->name);
+    fprintf(stderr, "larder %s: %s", c->name, what);
+    larder__shown_print(stderr, which); /* a shell's * brings names of files */
+    fprintf(stderr, "; larder %s --help tells more\n", c->name);
     return -1;
 }
 
@@ -79,6 +81,8 @@ static void find_owners(wanted *w) {
 
 static int unknown(const larder__command *c, const char *given, const char *name, size_t len) {
     wanted others = {.name = name, .len = len};
+    char word[128];
+    snprintf(word, sizeof word, "%.*s", (int)(name - given + (ptrdiff_t)len), given);
     find_owners(&others);
     larder__near near;
     larder__near_begin(&near, name, len);
@@ -86,8 +90,8 @@ static int unknown(const larder__command *c, const char *given, const char *name
         if (strlen(o->name) > 1)
             larder__near_try(&near, o->name, strlen(o->name));
     larder__near_try(&near, "help", 4);
-    fprintf(stderr, "larder %s: no option %.*s", c->name, (int)(name - given + (ptrdiff_t)len),
-            given);
+    fprintf(stderr, "larder %s: no option ", c->name);
+    larder__shown_print(stderr, word);
     if (larder__near_found(&near))
         fprintf(stderr, "; did you mean --%s?", larder__near_found(&near));
     else if (others.owners[0])

@@ -1,6 +1,7 @@
 #include "cli/sim_replay.h"
 
 #include "base/err.h"
+#include "base/escape.h"
 #include "base/spec.h"
 #include "cli/sim_show.h"
 #include "cli/tape_show.h"
@@ -31,7 +32,10 @@ static void print_row(const char *name, const char *cache, const larder_figures 
         snprintf(time, sizeof time, "%.1f", seconds);
         snprintf(wait, sizeof wait, "%.0f%%", 100 * waited / seconds);
     }
-    printf("%-30s %8s %7.2f%% %7.2f%% %7.2f%% %7.2f%% %9.1f %8s %8s\n", name, cache,
+    char shown_name[256], shown_cache[512]; /* as a record says them, which is anybody's */
+    larder__shown(shown_name, sizeof shown_name, name);
+    larder__shown(shown_cache, sizeof shown_cache, cache);
+    printf("%-30s %8s %7.2f%% %7.2f%% %7.2f%% %7.2f%% %9.1f %8s %8s\n", shown_name, shown_cache,
            100 * (double)t->hits / n, 100 * (double)t->substitutes / n,
            100 * (double)t->repeats / n, 100 * (double)t->misses / n,
            (double)t->storage_bytes / 1e6, time, wait);

@@ -103,6 +103,25 @@ def test_runs_and_tapes(tmp):
     assert code == 0 and "\\u202e" in shown.split(" samples")[0], (shown, err)
 
 
+def test_where_it_is(tmp):
+    (tmp / HOSTILE).mkdir()
+    code, out, err = run("doctor", "--seconds", "0", cwd=tmp / HOSTILE)
+    assert code == 0 and "\\u202e" in out, (out, err)
+    # What a shell makes of * in a folder like that.
+    for args in ([HOSTILE], ["help", HOSTILE], ["doctor", HOSTILE], ["doctor", "--" + HOSTILE], ["sim", "--n=" + HOSTILE]):
+        code, _, err = run(*args)
+        assert code == 2 and "\\u202e" in err, (args, err)
+
+
+def test_record_of_a_cache(tmp):
+    code, out, err = run("train", "mem:?n=200&h=8&w=8&c=3", "--test", "none", "--epochs", "1", "--recipe", "lru",
+                         "--cache", f"5%+disk:{HOSTILE}?budget=10MiB", "--record", "tape", cwd=tmp)
+    assert code == 0 and "\\u202e" in out, (out, err)
+    for args in (["suggest", "tape", "--price", "s3"], ["sim", "--replay", "tape"]):
+        code, out, err = run(*args, cwd=tmp)
+        assert code == 0 and out.count("\\u009b") > 1, (args, out, err)
+
+
 def main():
     for name, test in sorted(globals().items()):
         if not name.startswith("test_"):

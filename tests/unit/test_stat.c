@@ -145,8 +145,8 @@ static void test_notes(void **st) {
         said[which] = true;
     }
     assert_null(larder__note_at(s, 20));
-    larder__note(s, "a file named %s", "\033[2Jx\n");
-    assert_string_equal(larder__note_at(s, 20), "a file named ?[2Jx?");
+    larder__note(s, "a file named %s", "\033[2Jx\n\302\2332J\342\200\256");
+    assert_string_equal(larder__note_at(s, 20), "a file named \\x1b[2Jx\\x0a\\u009b2J\\u202e");
     for (int i = 100; i < 200; i++)
         larder__note(s, "sentence %d", i);
     assert_string_equal(larder__note_at(s, 31), "sentence 110");
