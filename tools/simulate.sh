@@ -11,6 +11,13 @@ case $seeds in
 *-*) first=${seeds%-*} last=${seeds#*-} ;;
 *) first=1 last=$seeds ;;
 esac
+case $first,$last in
+,* | *, | *[!0-9,]*) last=0 ;;
+esac
+if [ "$last" = 0 ] || [ "$first" -gt "$last" ]; then
+    echo "simulate: SEEDS is how many, or from which to which (1-5000), not \"$seeds\"" >&2
+    exit 2
+fi
 parts=$(nproc 2>/dev/null || echo 2)
 [ $((last - first + 1)) -ge "$parts" ] || parts=1
 size=$(((last - first + parts) / parts))

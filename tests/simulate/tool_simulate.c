@@ -81,6 +81,14 @@ static void show(const char *name, const sums *s) {
         (unsigned long long)s->of.shown, (unsigned long long)s->of.shared);
 }
 
+/* False: it is none of them. */
+static bool choose(bool of[SCHEDULE_KINDS], const char *name) {
+    bool any = false;
+    for (int k = 0; k < SCHEDULE_KINDS; k++)
+        any |= of[k] = strcmp(name, "all") == 0 || strcmp(name, schedule_names[k]) == 0;
+    return any;
+}
+
 int main(int argc, char **argv) {
     program = argv[0];
     uint64_t first = 1, last = 1000, failed = 0;
@@ -101,9 +109,15 @@ int main(int argc, char **argv) {
         else if (argv[i][0] >= '0' && argv[i][0] <= '9') {
             first = dash ? strtoull(argv[i], NULL, 10) : 1;
             last = strtoull(dash ? dash + 1 : argv[i], NULL, 10);
-        } else
-            for (int k = 0; k < SCHEDULE_KINDS; k++)
-                of[k] = strcmp(argv[i], "all") == 0 || strcmp(argv[i], schedule_names[k]) == 0;
+        } else if (!choose(of, argv[i])) {
+            fprintf(stderr, "%s: there is no world \"%s\"\n", program, argv[i]);
+            return 2;
+        }
+    }
+    if (first > last) {
+        fprintf(stderr, "%s: no seeds from %llu to %llu\n", program, (unsigned long long)first,
+                (unsigned long long)last);
+        return 2;
     }
     schedule_watch(program, SECONDS_MOST);
     for (int k = 0; k < SCHEDULE_KINDS; k++) {

@@ -81,6 +81,14 @@ must_say "Debian's names" newcomer tools/install-packages.sh --strict demo
 must_say 'cmake and ninja are needed' newcomer tools/configure.sh release
 must_say 'no C compiler (no-such-cc); Debian: gcc' make core CC='no-such-cc -O0'
 
+# What plays nothing does not pass.
+for seeds in 0 5-3 5- many ''; do
+    must_say 'SEEDS is how many' tools/simulate.sh "$seeds" daemon
+done
+if [ -x "$LARDER_BUILD/tool_simulate" ]; then
+    must_say 'there is no world "deamon"' "$LARDER_BUILD/tool_simulate" deamon 1-1
+fi
+
 # Every goal that make help lists can be shown without being run.
 unset MAKEFLAGS MAKELEVEL
 make help | awk '{ print $2 }' >"$scratch/goals"
