@@ -17,17 +17,25 @@
 #define LARDER_LATE_NAMES ""
 #endif
 
+static void library(larder__json *j, const char *name, const char *version) {
+    larder__json_open(j, NULL, '{');
+    larder__json_text(j, "name", name);
+    larder__json_text(j, "version", version);
+    larder__json_close(j, '}');
+}
+
 static void built_with(larder__json *j) {
     char all[] = LARDER_LIBRARIES, *rest = all, *entry;
     larder__json_open(j, "built_with", '[');
+#ifdef __GLIBC__ /* others do not say which they are */
+    char libc[24];
+    snprintf(libc, sizeof libc, "%d.%d", __GLIBC__, __GLIBC_MINOR__);
+    library(j, "glibc", libc);
+#endif
     while ((entry = strsep(&rest, ";"))) {
         char *name = strsep(&entry, " ");
-        if (!entry)
-            continue;
-        larder__json_open(j, NULL, '{');
-        larder__json_text(j, "name", name);
-        larder__json_text(j, "version", entry);
-        larder__json_close(j, '}');
+        if (entry)
+            library(j, name, entry);
     }
     larder__json_close(j, ']');
 }
