@@ -122,6 +122,20 @@ WRAP(int, fstatat64, (int at, const char *p, struct stat *out, int how), (at, p,
 WRAP(ssize_t, readlinkat, (int at, const char *p, char *to, size_t n), (at, p, to, n))
 WRAP(int, renameat, (int from, const char *q, int to, const char *p), (from, q, to, p))
 
+/* ---- chance that somebody guessed ------------------------------------------------------------ */
+
+static bool guessed; /* of the next name */
+
+ssize_t __real_getrandom(void *to, size_t n, unsigned flags);
+ssize_t __wrap_getrandom(void *to, size_t n, unsigned flags);
+ssize_t __wrap_getrandom(void *to, size_t n, unsigned flags) {
+    if (!guessed)
+        return __real_getrandom(to, n, flags);
+    guessed = false;
+    memset(to, 0x77, n);
+    return (ssize_t)n;
+}
+
 /* ---- files and links ------------------------------------------------------------------------- */
 
 static void test_rights(void **st) {
@@ -174,6 +188,28 @@ static void test_links(void **st) {
     holds(path, "mine");
     holds(other, "precious");
     assert_int_equal(mode_of(path), 0600); /* and gives nobody more rights */
+}
+
+/* Were one guessed all the same: what lies there is neither followed nor written to. */
+static void test_guessed(void **st) {
+    (void)st;
+    char guess[320];
+    snprintf(guess, sizeof guess, "%s/.larder-7777777777777777.tmp", folder);
+    check_write(other, "precious", 8);
+    for (int link = 0; link < 2; link++) {
+        if (link)
+            assert_int_equal(symlink(other, guess), 0);
+        else
+            check_write(guess, "theirs", 6);
+        guessed = true;
+        check_ok(larder__file_write(path, "mine", 4));
+        assert_false(guessed);
+        holds(path, "mine");
+        holds(guess, link ? "precious" : "theirs");
+        assert_int_equal(unlink(guess), 0);
+    }
+    holds(other, "precious");
+    only(2);
 }
 
 /* To a device one's own link is meant. */
@@ -514,6 +550,7 @@ int main(void) {
         T(test_rights),
         T(test_owner),
         T(test_links),
+        T(test_guessed),
         T(test_links_to_devices),
         T(test_anothers_link_to_a_device),
         T(test_names),
