@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -261,6 +262,60 @@ static void it_has_no_tray(void **st) {
     one_is_there(&c);
 }
 
+/* One that is thrown out still reads what it was lent: nobody else writes there before it has hung
+ * up. */
+static void thrown_out_while_reading(void **st) {
+    (void)st;
+    enum { KEY = 1, ROUNDS = 40 };
+    root_or_skip();
+    stranger_serve(true);
+    stranger root = {.lie = 0};
+    stranger_line c;
+    larder__attach_conf conf = {.door = larder__door_at(kit_door), .hello = stranger_hello()};
+    larder__hello h = stranger_hello();
+    larder__welcome m = {0};
+    larder_writer w = {0};
+    larder_reader body;
+    snprintf(conf.hello.budget, sizeof conf.hello.budget, "1MiB"); /* not all that there are */
+    check_ok(larder__attach_open(&root.cache, &conf));
+    larder_buf *b = stranger_take(&root, KEY);
+    larder_buf_unref(&b);
+    stranger_knock(&c, STRANGER_NOBODY);
+    check_ok(stranger_greet(&c, &h, &m));
+    int arena = larder__inbox_take_fd(&c.in);
+    const unsigned char *at = mmap(NULL, m.arena_bytes, PROT_READ, MAP_SHARED, arena, 0);
+    assert_true(at != MAP_FAILED);
+    larder__row row = {.key = KEY, .size = stranger_size(KEY)};
+    larder__op claim = {.type = LARDER__OP_CLAIM, .n = 1, .rows = &row};
+    larder__op_write(&claim, &w);
+    check_ok(larder__frame_send(c.fd, LARDER__MSG_OP + LARDER__OP_CLAIM, w.bytes, w.size, NULL, 0));
+    check_ok(stranger_hear(&c, LARDER__MSG_TICKETS, &body));
+    larder__reply got;
+    memcpy(&got, body.at + LARDER__TICKETS_HEAD, sizeof got);
+    assert_int_equal(got.task, LARDER__READY);
+    assert_true(got.lease != LARDER__NO_LEASE);
+    static unsigned char right[STRANGER_LARGE];
+    const unsigned char *bytes = at + got.offset + sizeof(larder__block_head);
+    stranger_paint(right, KEY, 0);
+    assert_memory_equal(bytes, right, stranger_size(KEY));
+    const larder__wire_piece none = {.whole = LARDER__TRAY_BYTES + 1};
+    check_ok(larder__frame_send_two(c.fd, LARDER__MSG_LAID, &none, sizeof none, "", 0));
+    assert_int_equal(stranger_hear(&c, LARDER__MSG_STATUS_IS, &body), LARDER_E_FORMAT);
+    for (uint64_t k = 0; k < (uint64_t)ROUNDS * STRANGER_KEYS; k++) {
+        if (k % STRANGER_KEYS == KEY)
+            continue;
+        b = stranger_take(&root, k % STRANGER_KEYS);
+        larder_buf_unref(&b);
+        assert_memory_equal(bytes, right, stranger_size(KEY));
+    }
+    assert_true(root.made > STRANGER_KEYS);
+    munmap((void *)(uintptr_t)at, m.arena_bytes);
+    close(arena);
+    stranger_hang_up(&c);
+    larder__writer_free(&w);
+    larder__cache_close(&root.cache);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_makes_much, stranger_begin, stranger_end),
@@ -271,6 +326,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(more_than_a_tray_at_once, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_scribbles, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_has_no_tray, stranger_begin, stranger_end),
+        cmocka_unit_test_setup_teardown(thrown_out_while_reading, stranger_begin, stranger_end),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
