@@ -7,8 +7,10 @@ import operator
 from typing import Any, Dict, List, Sequence, Union
 
 from . import _lib, _state
-from ._errors import FormatError, StateError
+from ._errors import FormatError, StateError, UnsupportedError
 from ._heard import Heard
+
+VERSION = 1  # of what is beside the library's state, which has its own
 
 
 class Resumed(Heard):
@@ -40,7 +42,7 @@ class Resumed(Heard):
         finally:
             self._lib.larder_free(data)
         return {
-            "version": 1,
+            "version": VERSION,
             "epoch": self._wanted_epoch if self._wanted_epoch is not None else _lib.about(handle).epoch,
             "last": self._last,
             "rank": self.rank,
@@ -107,8 +109,11 @@ class Resumed(Heard):
 
 def _checked(state: Any) -> Dict[str, Any]:
     """A state, with every part of it there and of its kind: before anything is restored."""
-    if not isinstance(state, dict) or state.get("version") != 1 or state.get("larder") is None:
+    if not isinstance(state, dict) or not isinstance(state.get("version"), int) or state.get("larder") is None:
         raise FormatError("not a state of a larder.Loader")
+    if state["version"] != VERSION:
+        raise UnsupportedError(f"a state of a larder.Loader of version {state['version']}; this larder reads version "
+                               f"{VERSION}: go on with the larder that saved it, or begin anew")
     out: Dict[str, Any] = dict.fromkeys(("wanted", "graph", "batch_size", "taken", "last"))
     out.update(state)
     for name in ("rank", "world", "last", "batch_size", "taken", "wanted"):

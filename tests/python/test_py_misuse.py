@@ -287,6 +287,9 @@ class Ends(unittest.TestCase):
                           {"reports": [{}]}, {"larder": None}, {"larder": 5}, {"version": "1"}):
                 with self.assertRaises(larder.FormatError, msg=str(wrong)):
                     m.load_state_dict(dict(state, **wrong))
+            for other in (0, 2):
+                with self.assertRaisesRegex(larder.UnsupportedError, f"version {other}; .* or begin anew"):
+                    m.load_state_dict(dict(state, version=other))
             for wrong in (["a"], [state, state], "state", None):
                 with self.assertRaises(larder.FormatError, msg=str(wrong)):
                     m.load_state_dict(wrong)
