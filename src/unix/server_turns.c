@@ -228,7 +228,8 @@ static void serve_ready(larder__server *s, larder__server_client *c) {
     serve(s, c, events);
 }
 
-/* What root's and our own have left to say, and then other users' clients, for a while. */
+/* What root's and our own have left to say, and then other users' clients, for a while; one of
+ * these in any case, however late it is by then. */
 static void serve_waiting(larder__server *s) {
     for (larder__server_client *c; (c = whose_turn(s, false));)
         serve_ready(s, c);
@@ -236,7 +237,8 @@ static void serve_waiting(larder__server *s) {
     s->purse.most -= OURS;
     s->pages.limited = true;
     s->pages.left = (uint64_t)FOR_OTHERS_PIECES * LARDER__PAGES_PIECE;
-    for (larder__server_client *c; larder__world_now() <= until && (c = whose_turn(s, true));)
+    for (larder__server_client *c = whose_turn(s, true); c;
+         c = larder__world_now() <= until ? whose_turn(s, true) : NULL)
         serve_ready(s, c);
     s->pages.limited = false;
     s->purse.most += OURS;

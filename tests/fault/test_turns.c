@@ -2,6 +2,7 @@
  * and not by who is faster. A client of another user is a pair of sockets made as that user. */
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/world.h"
 #include "stranger_kit.h"
 #include "unix/rank_message.h"
 #include "unix/served_set_inside.h"
@@ -162,6 +163,40 @@ static void a_crowd_that_talks(void **st) {
         stranger_hang_up(&crowd[i]);
     }
     stranger_hang_up(&root);
+}
+
+/* Later by a minute whenever it is asked for: of a process that is stopped at each of these. */
+static double leaping_now(void) {
+    static double now;
+    return now += 60;
+}
+
+/* Where there was no time for others, one of them is heard in each turn all the same. */
+static void no_time_for_others(void **st) {
+    (void)st;
+    enum { CROWD = 3 };
+    stranger_line crowd[CROWD];
+    larder_reader body;
+    larder__world ours = *larder__world_use(NULL);
+    root_or_skip();
+    for (int i = 0; i < CROWD; i++)
+        come(&crowd[i], STRANGER_NOBODY);
+    ours.now = leaping_now;
+    larder__world_use(&ours);
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < CROWD; i++)
+            ask_status(&crowd[i]);
+        for (int heard = 0; heard < CROWD; heard++) {
+            int answers = 0;
+            turn();
+            for (int i = 0; i < CROWD; i++)
+                answers += next(&crowd[i], &body) == LARDER__MSG_STATUS_IS;
+            assert_int_equal(answers, 1);
+        }
+    }
+    larder__world_use(NULL);
+    for (int i = 0; i < CROWD; i++)
+        stranger_hang_up(&crowd[i]);
 }
 
 /* Many others at the door: root behind them is let in with the first. */
@@ -713,6 +748,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_flood, begin, end),
         cmocka_unit_test_setup_teardown(a_crowd_that_talks, begin, end),
+        cmocka_unit_test_setup_teardown(no_time_for_others, begin, end),
         cmocka_unit_test_setup_teardown(a_crowd_at_the_door, begin, end),
         cmocka_unit_test_setup_teardown(refused_and_talking, begin, end),
         cmocka_unit_test_setup_teardown(nonsense_with_half_an_answer, begin, end),
