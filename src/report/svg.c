@@ -97,11 +97,22 @@ static void widen(double v, double *low, double *high) {
     }
 }
 
-static void number(FILE *to, double v, int decimals) {
+enum { NUMBER_BYTES = 64 };
+
+/* The number at an axis as it is shown. */
+static void write_number(char out[NUMBER_BYTES], const axis *a, double v) {
+    if (fabs(v) < 1e-9 * a->step)
+        v = 0;
     if (fabs(v) >= 1e7)
-        fprintf(to, "%.3g", v);
+        snprintf(out, NUMBER_BYTES, "%.3g", v);
     else
-        fprintf(to, "%.*f", decimals, v);
+        snprintf(out, NUMBER_BYTES, "%.*f", a->decimals, v);
+}
+
+/* The i-th number at an axis; false: there are no more. */
+static bool tick(const axis *a, int i, double *v) {
+    *v = ceil(a->from / a->step - 1e-9) * a->step + i * a->step;
+    return i <= 2 * TICKS && !(*v > a->to + 1e-9 * a->step);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -139,21 +150,14 @@ static void head(FILE *to, const larder__chart *c, const layout *l) {
         text_at(to, 20, 28, "start", " font-size=\"16\" font-weight=\"600\"", c->title);
 }
 
-/* The i-th number at an axis; false: there are no more. */
-static bool tick(const axis *a, int i, double *v) {
-    *v = ceil(a->from / a->step - 1e-9) * a->step + i * a->step;
-    return i <= 2 * TICKS && !(*v > a->to + 1e-9 * a->step);
-}
-
 static void draw_y_axis(FILE *to, const larder__chart *c, const axis *y, const layout *l) {
+    char shown[NUMBER_BYTES];
     double v;
     for (int i = 0; tick(y, i, &v); i++) {
         double at = place(y, v);
+        write_number(shown, y, v);
         line_at(to, "lg", LEFT, at, WIDTH - RIGHT, at);
-        fprintf(to, "<text class=\"lt\" fill=\"#24292f\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">",
-                LEFT - 8, at + 4.5);
-        number(to, fabs(v) < 1e-9 * y->step ? 0 : v, y->decimals);
-        fputs("</text>\n", to);
+        text_at(to, LEFT - 8, at + 4.5, "end", "", shown);
     }
     if (c->y_label) {
         char turn[64];
@@ -167,16 +171,13 @@ static void draw_y_axis(FILE *to, const larder__chart *c, const axis *y, const l
 }
 
 static void draw_x_axis(FILE *to, const axis *x, const layout *l) {
+    char shown[NUMBER_BYTES];
     double v;
     for (int i = 0; tick(x, i, &v); i++) {
         double at = place(x, v);
         line_at(to, "la", at, l->bottom, at, l->bottom + 5);
-        fprintf(to,
-                "<text class=\"lt\" fill=\"#24292f\" x=\"%.1f\" y=\"%.0f\" "
-                "text-anchor=\"middle\">",
-                at, l->bottom + 20);
-        number(to, fabs(v) < 1e-9 * x->step ? 0 : v, x->decimals);
-        fputs("</text>\n", to);
+        write_number(shown, x, v);
+        text_at(to, at, l->bottom + 20, "middle", "", shown);
     }
 }
 
@@ -424,6 +425,34 @@ static void name_points(FILE *to, const larder__series *s, const axis *x, const 
     }
 }
 
+/* Does each of its numbers stand clear of the next? */
+static bool numbers_fit(const axis *x) {
+    enum { GAP = 6 };
+    char shown[NUMBER_BYTES];
+    double v, before = -INFINITY;
+    for (int i = 0; tick(x, i, &v); i++) {
+        write_number(shown, x, v);
+        double at = place(x, v), half = text_width(shown) / 2;
+        if (at - half < before + GAP)
+            return false;
+        before = at + half;
+    }
+    return true;
+}
+
+/* With as many numbers as fit, about eight at most. */
+static axis x_axis_of(double low, double high, bool round_ends, bool whole) {
+    for (double wanted = 8;; wanted--) {
+        axis x = axis_of(low, high, wanted, round_ends);
+        if (x.step < 1 && whole)
+            x.step = 1, x.decimals = 0; /* there is no epoch 1.5 */
+        x.start = LEFT + 12;
+        x.length = WIDTH - RIGHT - 12 - x.start;
+        if (wanted <= 1 || numbers_fit(&x))
+            return x;
+    }
+}
+
 static void set_y(axis *y, const larder__chart *c, const layout *l) {
     if (c->y_from < c->y_to) {
         *y = (axis){.from = c->y_from, .to = c->y_to};
@@ -453,13 +482,10 @@ static bool draw_lines(FILE *to, const larder__chart *c, const layout *l) {
                 widen(c->series[i].y[k] - dy, &y0, &y1);
                 widen(c->series[i].y[k] + dy, &y0, &y1);
             }
-    axis x = axis_of(x0, x1, 8, c->kind == LARDER__CHART_POINTS), y = axis_of(y0, y1, 6, true);
+    axis x = x_axis_of(x0, x1, c->kind == LARDER__CHART_POINTS, whole_numbers(c));
+    axis y = axis_of(y0, y1, 6, true);
     if (c->y_most > 0 && y1 <= c->y_most)
         y.to = fmin(y.to, c->y_most);
-    if (x.step < 1 && whole_numbers(c))
-        x.step = 1, x.decimals = 0; /* there is no epoch 1.5 */
-    x.start = LEFT + 12;
-    x.length = WIDTH - RIGHT - 12 - x.start;
     set_y(&y, c, l);
     draw_y_axis(to, c, &y, l);
     draw_x_axis(to, &x, l);

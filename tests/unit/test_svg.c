@@ -3,6 +3,7 @@
 
 #include "report/svg.h"
 
+#include <larder/plugin.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,36 @@ static void test_lines(void **state) {
     assert_non_null(strstr(text, ">4</text>"));            /* epochs are whole */
     assert_null(strstr(text, ">1.5</text>"));
     free(text);
+}
+
+/* Whatever the numbers below a chart are, there are some, and they stand clear of one another. */
+static void test_numbers_fit(void **state) {
+    (void)state;
+    enum { DIGIT = 8 }; /* pixels, as wide as any sign of a number */
+    static const char middle[] = "text-anchor=\"middle\">";
+    larder_rng rng;
+    larder_rng_seed(&rng, 1, 0);
+    for (int i = 0; i < 3000; i++) {
+        double low = pow(10, larder_rng_unit(&rng) * 12 - 6), y[] = {1, 2};
+        double x[] = {low, low * (1 + pow(10, -5 * larder_rng_unit(&rng)))};
+        larder__series s = {.name = "s", .n = 2, .x = x, .y = y};
+        larder__chart c = {
+            .series = &s, .count = 1, .kind = i % 2 ? LARDER__CHART_POINTS : LARDER__CHART_LINES};
+        char *text = drawn(&c);
+        double before = -INFINITY;
+        size_t count = 0;
+        for (const char *at = text; (at = strstr(at, middle)); count++) {
+            const char *place = at;
+            at += sizeof middle - 1;
+            while (strncmp(place, " x=\"", 4) != 0)
+                place--;
+            double centre = strtod(place + 4, NULL), half = DIGIT * (double)strcspn(at, "<") / 2;
+            assert_true(centre - half > before);
+            before = centre + half;
+        }
+        assert_true(count >= 1);
+        free(text);
+    }
 }
 
 static void test_bars(void **state) {
@@ -297,7 +328,7 @@ int main(void) {
         cmocka_unit_test(test_dense),        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_long_name),    cmocka_unit_test(test_bar_names),
         cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_full_disk),    cmocka_unit_test(test_numbers_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
