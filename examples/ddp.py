@@ -75,6 +75,7 @@ def train(rank, a, meet):
             torch.save(loader.state_dict(), mine)
         dist.barrier()
     loader.close()
+    del model  # before its group: who ends that last must not hold Python's lock
     dist.destroy_process_group()
 
 

@@ -189,6 +189,7 @@ def main():
         print("stopped", flush=True)
     train.close()
     val.close()
+    del forward, whole  # before its group: who ends that last must not hold Python's lock
     if world > 1:
         dist.destroy_process_group()
 

@@ -111,6 +111,7 @@ def rank_main(rank, world, where, cache, recipe, resumed):
                       "figures": figures(l, SAVED), "late": l.stats().get("ranks_late", 0)}, f"{where}/saved.{rank}")
             dist.barrier()
             train(l, net, EPOCHS, sgd, DIES if rank == world - 1 else None)
+    del net  # before its group, as in examples/ddp.py
     dist.destroy_process_group()
 
 

@@ -128,7 +128,12 @@ class Examples(unittest.TestCase):
                 told = [subprocess.Popen(cmd + ["--epochs", epochs], text=True, stdout=subprocess.PIPE, env={
                     **os.environ, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2",
                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}) for r in range(2)]
-                out = [p.communicate(timeout=300)[0] for p in told]
+                try:
+                    out = [p.communicate(timeout=300)[0] for p in told]
+                finally:
+                    for p in told:
+                        p.kill()
+                        p.communicate()
                 self.assertEqual([p.returncode for p in told], [0, 0])
                 self.assertIn(want, out[0])
                 self.assertEqual(out[1], "")
