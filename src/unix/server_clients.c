@@ -47,7 +47,9 @@ static uint32_t user_of(int fd) {
 bool larder__server_trusts(uint32_t user) { return larder__is_own_or_root(user); }
 
 bool larder__server_is_room(uint32_t user, uint32_t all, uint32_t theirs, uint32_t most) {
-    return all + (larder__server_trusts(user) ? 0 : theirs) < most;
+    if (larder__server_trusts(user))
+        return all < most;
+    return all + theirs < most && all < most - most / 8;
 }
 
 /* Those who have hung up and left nothing unheard make room for who comes, whether it was their

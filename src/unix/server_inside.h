@@ -81,7 +81,7 @@ struct larder__server {
 bool larder__server_trusts(uint32_t user);
 /* One more of what there are at most `most` and are `all`? Another user's, of which there are
  * `theirs`, are never more than those that are left, so that nobody who was let in keeps all others
- * out. */
+ * out; and an eighth is for whom it trusts, as who has a range of numbers is many users. */
 bool larder__server_is_room(uint32_t user, uint32_t all, uint32_t theirs, uint32_t most);
 void larder__server_drop(larder__server *, larder__server_client *, const char *why); /* or NULL */
 /* For what larder_errmsg says; it is told. */

@@ -221,6 +221,21 @@ static void it_crowds(void **st) {
     stranger_leave(&late);
 }
 
+/* A range of numbers, as user namespaces have them, is many users, each of whom takes a few. */
+static void they_crowd(void **st) {
+    (void)st;
+    root_or_skip();
+    stranger_serve(false);
+    stranger_line crowd[STRANGER_CLIENTS];
+    for (size_t i = 0; i < STRANGER_CLIENTS; i++)
+        stranger_knock(&crowd[i], STRANGER_NOBODY - 1 - (uid_t)i);
+    stranger root = {.lie = 0};
+    root_has_read(&root);
+    stranger_leave(&root);
+    for (size_t i = 0; i < STRANGER_CLIENTS; i++)
+        stranger_hang_up(&crowd[i]);
+}
+
 /* A loader shows what it is asked to by itself. */
 static void a_loader(void **st) {
     (void)st;
@@ -361,6 +376,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(it_lies, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_miscounts, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_crowds, stranger_begin, stranger_end),
+        cmocka_unit_test_setup_teardown(they_crowd, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(a_loader, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(ranks_of_one_user, stranger_begin, stranger_end),
         cmocka_unit_test_setup_teardown(it_cannot_write, stranger_begin, stranger_end),
