@@ -213,7 +213,7 @@ int larder__attach_status(const larder__door *door, char **json) {
         return fd;
     larder__inbox_init(&in);
     int rc = larder__frame_send(fd, LARDER__MSG_STATUS, NULL, 0, NULL, 0);
-    if (rc == 0)
+    if (larder__daemon_may_say(rc))
         rc = larder__daemon_hear(fd, &in, LARDER__MSG_STATUS_IS, &body);
     if (rc == 0) {
         size_t n = larder__read_left(&body);

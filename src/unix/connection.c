@@ -213,7 +213,7 @@ static int greet(larder__connection *a, larder__welcome *w) {
     larder__hello_write(&a->hello, &a->out);
     larder__frame_end(&a->out, frame);
     int rc = send_out(a);
-    if (rc == 0)
+    if (larder__daemon_may_say(rc))
         rc = hear_welcome(a, &body);
     if (rc == LARDER_E_IO)
         return larder__fail_in(rc, "%s", a->door.path);

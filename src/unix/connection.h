@@ -79,6 +79,9 @@ void larder__mapping_done(void *mapping, uint64_t lease);
 /* A socket of a daemon that may be believed (shared/daemon_address.h), or a code with its sentence.
  */
 int larder__daemon_connect(const larder__door *);
+/* Is there an answer to a first word that was sent with this code? One that has no room says so and
+ * hangs up, before it hears anything: that lies there although nothing more can be sent. */
+static inline bool larder__daemon_may_say(int sent) { return sent == 0 || sent == LARDER_E_IO; }
 /* The next frame, which has to be of that type; a refusal is its own error. */
 int larder__daemon_hear(int fd, larder__inbox *, uint16_t want, larder_reader *body);
 /* How long to wait for it. */

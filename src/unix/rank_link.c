@@ -100,7 +100,7 @@ static int greet(larder__unix_ranks_link *l, larder__joined *j, bool again) {
     if (rc == 0)
         rc = larder__frame_send(l->fd, LARDER__MSG_JOIN, w.bytes, w.size, NULL, 0);
     larder__writer_free(&w);
-    if (rc == 0)
+    if (larder__daemon_may_say(rc))
         rc = await_answer(l, again);
     if (rc == 0)
         rc = larder__daemon_hear(l->fd, &l->in, LARDER__MSG_JOINED, &body);

@@ -399,6 +399,50 @@ static void memory_of_ranks(void **st) {
     larder__writer_free(&body);
 }
 
+/* ---- no room --------------------------------------------------------------------------------- */
+
+enum { TRIES = 100 };
+
+/* One that refuses whoever comes and hangs up, whether it was told something by then or not. */
+static void *turn_away(void *arg) {
+    for (int i = 0; i < TRIES; i++) {
+        larder_writer w = {0};
+        int fd = accept(*(int *)arg, NULL, NULL);
+        larder__refused_write(&w, LARDER_E_FULL, "there is no room");
+        int rc =
+            fd < 0 ? -1 : larder__frame_send(fd, LARDER__MSG_REFUSED, w.bytes, w.size, NULL, 0);
+        larder__writer_free(&w);
+        close(fd);
+        if (rc < 0)
+            return "nobody was turned away";
+    }
+    return NULL;
+}
+
+static void turned_away(void **st) {
+    (void)st;
+    int (*const ways[])(const larder__door *) = {attach, join, ask_status};
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    larder__door door = larder__door_at(kit_door);
+    pthread_t thread;
+    void *said;
+    memcpy(a.sun_path, kit_door, strlen(kit_door));
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    for (size_t way = 0; way < 3; way++) {
+        assert_int_equal(pthread_create(&thread, NULL, turn_away, &listener), 0);
+        for (int i = 0; i < TRIES; i++) {
+            int rc = ways[way](&door);
+            if (rc != LARDER_E_FULL || !strstr(larder_errmsg(), "there is no room"))
+                fail_msg("way %zu: %d, %s", way, rc, larder_errmsg());
+        }
+        pthread_join(thread, &said);
+        assert_null(said);
+    }
+    close(listener);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_foreign_daemon, kit_door_make, kit_door_remove),
@@ -410,6 +454,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_folder_in_tmp, kit_door_make, kit_door_remove),
         cmocka_unit_test_setup_teardown(memory_of_a_cache, kit_door_make, kit_door_remove),
         cmocka_unit_test_setup_teardown(memory_of_ranks, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(turned_away, kit_door_make, kit_door_remove),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
