@@ -120,17 +120,29 @@ static void check_within(const char *when) {
 
 /* ---- the daemon ------------------------------------------------------------------------------ */
 
+static void go_by_the_clock(void *unused) {
+    (void)unused;
+    kit_clock_go_on();
+}
+
+/* It goes by the clock, and we wait for it however long it gets no processor. */
+static void start_daemon(unsigned mode) {
+    larder__server_conf conf = {
+        .socket = kit_door, .mode = mode, .cache = CACHE, .clients = CLIENTS};
+    kit_clock_stop(NULL);
+    daemon_pid = kit_daemon_start(&conf, go_by_the_clock, NULL);
+    at_rest = anonymous();
+}
+
 static int begin(void **st) {
     kit_door_make(st);
-    larder__server_conf conf = {
-        .socket = kit_door, .mode = 0600, .cache = CACHE, .clients = CLIENTS};
-    daemon_pid = kit_daemon_start(&conf, NULL, NULL);
-    at_rest = anonymous();
+    start_daemon(0600);
     return 0;
 }
 
 static int end(void **st) {
     kit_daemon_kill(daemon_pid);
+    kit_clock_go_on();
     return kit_door_remove(st);
 }
 
@@ -443,10 +455,7 @@ static void strangers(void **st) {
     root_or_skip();
     kit_daemon_kill(daemon_pid);
     assert_int_equal(chmod(kit_door_folder, 0777), 0);
-    larder__server_conf conf = {
-        .socket = kit_door, .mode = 0666, .cache = CACHE, .clients = CLIENTS};
-    daemon_pid = kit_daemon_start(&conf, NULL, NULL);
-    at_rest = anonymous();
+    start_daemon(0666);
     for (size_t i = 0; i < JOBS; i++) {
         larder__attach_conf one = job(KEYS, (uint64_t)KEYS * SIZE, "", "lru");
         uint64_t before = shared();

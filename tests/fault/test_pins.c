@@ -183,17 +183,20 @@ static void test_pins_full_of_lies(void **st) {
 
 static char folder[32], path[64];
 
+/* No time passes: nobody loses patience with who gets no processor for seconds. */
 static pid_t start_daemon(void) {
     snprintf(folder, sizeof folder, "/tmp/larder-pins-XXXXXX");
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/s", folder);
     larder__server_conf conf = {.socket = path, .mode = 0600, .cache = 8 << 20, .clients = 64};
-    return kit_daemon_start(&conf, NULL, NULL);
+    kit_clock_stop(NULL);
+    return kit_daemon_start(&conf, kit_clock_stop, NULL);
 }
 
 static void end_daemon(pid_t pid) {
     char lock[80];
     kit_daemon_kill(pid);
+    kit_clock_go_on();
     snprintf(lock, sizeof lock, "%s.lock", path);
     unlink(path);
     unlink(lock);

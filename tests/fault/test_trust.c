@@ -26,6 +26,17 @@
 
 enum { KEYS = 50, SIZE = 100, NOBODY = 65534 };
 
+/* Nobody loses patience with a daemon that gets no processor for seconds. */
+static int begin(void **st) {
+    kit_clock_stop(NULL);
+    return kit_door_make(st);
+}
+
+static int end(void **st) {
+    kit_clock_go_on();
+    return kit_door_remove(st);
+}
+
 static larder__attach_conf conf_of(const larder__door *door) {
     return (larder__attach_conf){.door = *door,
                                  .hello = {.batch = 10,
@@ -127,6 +138,7 @@ static void a_foreign_successor(void **st) {
     conf.stats = stats;
     check_ok(larder__attach_open(&c, &conf));
     end_daemon(daemon);
+    kit_clock_go_on();
     char lock[320];
     snprintf(lock, sizeof lock, "%s.lock", kit_door);
     unlink(lock);
@@ -445,16 +457,16 @@ static void turned_away(void **st) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_foreign_daemon, kit_door_make, kit_door_remove),
-        cmocka_unit_test_setup_teardown(a_foreign_successor, kit_door_make, kit_door_remove),
-        cmocka_unit_test_setup_teardown(ones_own, kit_door_make, kit_door_remove),
-        cmocka_unit_test_setup_teardown(roots, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(a_foreign_daemon, begin, end),
+        cmocka_unit_test_setup_teardown(a_foreign_successor, begin, end),
+        cmocka_unit_test_setup_teardown(ones_own, begin, end),
+        cmocka_unit_test_setup_teardown(roots, begin, end),
         cmocka_unit_test(owners_by_name),
-        cmocka_unit_test_setup_teardown(the_runtime_folder, kit_door_make, kit_door_remove),
-        cmocka_unit_test_setup_teardown(the_folder_in_tmp, kit_door_make, kit_door_remove),
-        cmocka_unit_test_setup_teardown(memory_of_a_cache, kit_door_make, kit_door_remove),
-        cmocka_unit_test_setup_teardown(memory_of_ranks, kit_door_make, kit_door_remove),
-        cmocka_unit_test_setup_teardown(turned_away, kit_door_make, kit_door_remove),
+        cmocka_unit_test_setup_teardown(the_runtime_folder, begin, end),
+        cmocka_unit_test_setup_teardown(the_folder_in_tmp, begin, end),
+        cmocka_unit_test_setup_teardown(memory_of_a_cache, begin, end),
+        cmocka_unit_test_setup_teardown(memory_of_ranks, begin, end),
+        cmocka_unit_test_setup_teardown(turned_away, begin, end),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

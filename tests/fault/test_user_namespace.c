@@ -92,8 +92,10 @@ static void the_daemon_of_another(void **st) {
     root_or_skip();
     larder__server_conf conf = {.socket = kit_door, .mode = 0666, .cache = 16 << 20, .clients = 8};
     assert_int_equal(chmod(kit_door_folder, 0777), 0);
+    kit_clock_stop(NULL);
     pid_t daemon = kit_daemon_start(&conf, become_other, NULL);
     int result = inside(ask_daemon);
+    kit_clock_go_on();
     kit_daemon_kill(daemon);
     unlink(kit_door);
     judge(result);
@@ -149,10 +151,10 @@ static void the_link_of_another(void **st) {
 
 /* ---- jobs that are seen ---------------------------------------------------------------------- */
 
-static struct sockaddr_un name_of(uid_t user, pid_t pid, socklen_t *size) {
+static struct sockaddr_un name_of(uid_t user, socklen_t *size) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, LARDER__SEE_NAME "%ld.%ld.0",
-                     (long)user, (long)pid);
+                     (long)user, (long)getpid());
     *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
     return a;
 }
@@ -161,7 +163,7 @@ static int made_up; /* a listener of OTHER's, by the name of a job that there is
 
 static void make_up(uid_t user) {
     socklen_t size;
-    struct sockaddr_un a = name_of(user, 4242, &size);
+    struct sockaddr_un a = name_of(user, &size);
     become(OTHER);
     made_up = socket(AF_UNIX, SOCK_STREAM, 0);
     must(bind(made_up, (struct sockaddr *)&a, size) == 0 && listen(made_up, 8) == 0);
@@ -210,12 +212,12 @@ static void a_made_up_job(void **st) {
         answer();
         _exit(0);
     }
+    close(ready[1]); /* or one that ended would be waited for */
     assert_int_equal(read(ready[0], &byte, 1), 1);
     int result = inside(look_around);
     kill(other, SIGKILL);
     assert_int_equal(waitpid(other, NULL, 0), other);
     close(ready[0]);
-    close(ready[1]);
     judge(result);
 }
 
@@ -226,7 +228,7 @@ static void ask_own_job(void) {
     larder__exposed one;
     socklen_t size;
     char byte;
-    struct sockaddr_un a = name_of(geteuid(), getpid(), &size);
+    struct sockaddr_un a = name_of(geteuid(), &size);
     must(larder__expose(&one, look, NULL) == 0);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     must(connect(fd, (struct sockaddr *)&a, size) == 0);

@@ -3,10 +3,13 @@
 #include "base/clock.h"
 #include "base/world.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,12 +58,22 @@ void kit_daemon_kill(pid_t pid) {
 static double stopped_at;
 static double stopped(void) { return stopped_at; }
 
+/* A limit of time that a socket has does not count either. */
+static ssize_t send_patiently(int fd, const struct msghdr *m, int flags) {
+    bool waits = !(flags & MSG_DONTWAIT) && !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    ssize_t n;
+    while ((n = sendmsg(fd, m, flags)) < 0 && errno == EAGAIN && waits)
+        continue;
+    return n;
+}
+
 void kit_clock_stop(void *unused) {
     static larder__world still;
     (void)unused;
     stopped_at = larder__now();
     still = *larder__world_use(NULL);
     still.now = stopped;
+    still.send = send_patiently;
     larder__world_use(&still);
 }
 

@@ -20,15 +20,16 @@ static pid_t serve(bool share_data, uint32_t clients, void (*first)(void *)) {
     return server_pid;
 }
 
-pid_t stranger_serve_many(bool share_data, uint32_t clients) {
+pid_t stranger_serve_in_time(bool share_data, uint32_t clients) {
     return serve(share_data, clients, NULL);
 }
 
-/* Nobody loses patience with who gets no processor for seconds. */
-void stranger_serve(bool share_data) {
+void stranger_serve_many(bool share_data, uint32_t clients) {
     kit_clock_stop(NULL);
-    serve(share_data, STRANGER_CLIENTS, kit_clock_stop);
+    serve(share_data, clients, kit_clock_stop);
 }
+
+void stranger_serve(bool share_data) { stranger_serve_many(share_data, STRANGER_CLIENTS); }
 
 int stranger_begin(void **st) {
     kit_door_make(st);

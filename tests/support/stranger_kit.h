@@ -21,9 +21,12 @@ enum {
 
 int stranger_begin(void **); /* of each test; and its end */
 int stranger_end(void **);
-/* A daemon of root's that everybody may attach to, in so many connections. */
-pid_t stranger_serve_many(bool share_data, uint32_t clients);
+/* A daemon of root's that everybody may attach to, in so many connections. No time passes: nobody
+ * loses patience with who gets no processor for seconds. */
+void stranger_serve_many(bool share_data, uint32_t clients);
 void stranger_serve(bool share_data); /* in STRANGER_CLIENTS */
+/* Where time passes. */
+pid_t stranger_serve_in_time(bool share_data, uint32_t clients);
 
 uint32_t stranger_size(uint64_t key);
 /* What a sample holds, as somebody sees it: truth is 0. */
