@@ -127,6 +127,7 @@ static void listen_to(caller *c) {
         hang_up(c);
 }
 
+/* What lies there when time is up is heard still: it may be us who stood still. */
 static void listen_to_all(caller *c, size_t count, double until) {
     struct pollfd p[PROCESSES];
     size_t at[PROCESSES];
@@ -138,10 +139,10 @@ static void listen_to_all(caller *c, size_t count, double until) {
                 p[open++] = (struct pollfd){.fd = c[i].fd, .events = POLLIN};
             }
         double left = until - larder__now();
-        if (open == 0 || left <= 0)
+        if (open == 0)
             return;
-        int n = poll(p, open, (int)(left * 1e3) + 1);
-        if (n < 0 && errno != EINTR)
+        int n = poll(p, open, left > 0 ? (int)(left * 1e3) + 1 : 0);
+        if (n < 0 ? errno != EINTR : n == 0 && left <= 0)
             return;
         for (nfds_t i = 0; n > 0 && i < open; i++)
             if (p[i].revents)

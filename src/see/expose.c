@@ -93,11 +93,11 @@ static char *answer(size_t *size) {
 
 static void serve(int fd) {
     const struct timeval second = {.tv_sec = 1};
-    double until = larder__now() + 1;
     size_t size = 0, sent = 0;
     char *text = same_user(fd) ? answer(&size) : NULL;
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof second);
-    while (text && sent < size && larder__now() < until) {
+    double until = larder__now() + 1;
+    for (bool late = false; text && sent < size && !late; late = larder__now() > until) {
         ssize_t n = send(fd, text + sent, size - sent, MSG_NOSIGNAL);
         if (n <= 0 && errno != EINTR)
             break;
