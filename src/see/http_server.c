@@ -631,8 +631,6 @@ static int turn(larder__http *h) {
     p[0] = (struct pollfd){.fd = h->stop, .events = POLLIN};
     p[1] = (struct pollfd){.fd = h->listener, .events = h->lacking ? 0 : POLLIN};
     for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++) {
-        if (v->fd >= 0 && now > v->until)
-            hang_up(h, v);
         if (v->fd < 0)
             continue;
         who[n] = v;
@@ -650,6 +648,9 @@ static int turn(larder__http *h) {
     for (nfds_t i = 2; ready > 0 && i < n; i++)
         if (p[i].revents)
             attend(h, who[i], p[i].revents, now);
+    for (visitor *v = h->visitors; v < h->visitors + CONNECTIONS; v++)
+        if (v->fd >= 0 && now > v->until) /* after what lay there: it may be us who stood still */
+            hang_up(h, v);
     if (ready > 0 && p[1].revents)
         welcome(h, now);
     if (now >= h->next_look)

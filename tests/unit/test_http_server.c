@@ -17,15 +17,18 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
-/* ---- the linker's names for calls as they were, and as they are here -------------------------- */
+/* ---- the linker's names for calls as they were, and as they are here ------------------------- */
 
 FILE *__real_fopen(const char *path, const char *how);
 FILE *__wrap_fopen(const char *path, const char *how);
 FILE *__wrap_fopen64(const char *path, const char *how);
 int __real_accept4(int fd, struct sockaddr *from, socklen_t *size, int flags);
 int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *size, int flags);
+int __real_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
 
 /* Of the names of sockets only those of this process: of jobs beside it there may be many, and much
  * to tell. */
@@ -46,11 +49,26 @@ FILE *__wrap_fopen(const char *path, const char *how) {
 FILE *__wrap_fopen64(const char *path, const char *how) { return __wrap_fopen(path, how); }
 
 static _Atomic int unheard; /* times that there was no descriptor for a visitor */
+/* With the next visitor it is to stand still, and stands so until it is to go on, for a minute. */
+static _Atomic enum { GOES_ON, IS_TO_STAND, STANDS } how;
+static _Atomic int minutes;
 
 int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *size, int flags) {
     int visitor = __real_accept4(fd, from, size, flags);
     unheard += visitor < 0 && errno == EMFILE;
+    if (visitor >= 0 && how == IS_TO_STAND) {
+        how = STANDS;
+        while (how == STANDS)
+            usleep(1000);
+        minutes++;
+    }
     return visitor;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out) {
+    int rc = __real_clock_gettime(clock, out);
+    out->tv_sec += 60 * minutes;
+    return rc;
 }
 
 /* ---- where it serves ------------------------------------------------------------------------- */
@@ -454,6 +472,25 @@ static void a_crowd_keeps_nobody_out(void **state) {
     end(&h, thread);
 }
 
+/* A server that stood still for a minute hears what was said to it meanwhile. */
+static void it_stands_still(void **state) {
+    (void)state;
+    larder__http *h;
+    pthread_t thread;
+    char text[16];
+    begin(&h, &thread);
+    how = IS_TO_STAND;
+    int fd = visit(h);
+    while (how != STANDS)
+        usleep(1000);
+    ask(fd, "/state.json");
+    how = GOES_ON;
+    hear(fd, text, 12);
+    assert_string_equal(text, "HTTP/1.1 200");
+    close(fd);
+    end(&h, thread);
+}
+
 /* The visitors of this test are of the process too. */
 static void few_descriptors(void **state) {
     (void)state;
@@ -507,6 +544,7 @@ int main(void) {
         cmocka_unit_test(requests),
         cmocka_unit_test(those_who_do_not_read),
         cmocka_unit_test(a_crowd_keeps_nobody_out),
+        cmocka_unit_test(it_stands_still),
         cmocka_unit_test(few_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
