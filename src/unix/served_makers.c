@@ -249,7 +249,9 @@ static void watch_each(larder__served *s, int (*over)(larder__served *, const la
 void larder__served_land(larder__served *s) { watch_each(s, is_there); }
 
 static int is_void(larder__served *s, const larder__promised *m) {
-    return s->clock - s->jobs[m->job].kept_at > PATIENCE ? LARDER_E_STATE : 1;
+    bool overdue = s->clock - s->jobs[m->job].kept_at > PATIENCE;
+    s->overdue += overdue;
+    return overdue ? LARDER_E_STATE : 1;
 }
 
 bool larder__served_watch(larder__served *s, double now) {

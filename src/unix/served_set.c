@@ -236,6 +236,7 @@ void larder__served_read_figures(const larder__served *s, larder__served_figures
                                   .pinned = s->pinned.count,
                                   .no_block = s->no_block,
                                   .capped = s->capped,
+                                  .overdue = s->overdue,
                                   .huge_pages = larder__arena_huge(s->arena)};
     for (uint32_t i = 0; i < LARDER__SERVED_JOBS; i++) {
         f->leases += s->jobs[i].leases.count;

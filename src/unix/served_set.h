@@ -92,6 +92,7 @@ typedef struct larder__served_figures {
     uint64_t pinned;   /* blocks that only somebody who took them without asking still reads */
     uint64_t no_block; /* entries that found no place in the arena */
     uint64_t capped;   /* answers without a lease because the job held too much already */
+    uint64_t overdue;  /* entries whose maker was silent for too long, left to another */
     bool huge_pages;
 } larder__served_figures;
 void larder__served_read_figures(const larder__served *, larder__served_figures *);

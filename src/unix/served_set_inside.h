@@ -63,7 +63,7 @@ struct larder__served {
     larder__served_job jobs[LARDER__SERVED_JOBS];
     larder__waiter *spare_waiters;
     size_t spares;
-    uint64_t no_block, capped;
+    uint64_t no_block, capped, overdue;
     uint64_t makings;
     double clock;          /* seconds, of this look */
     larder__replan replan; /* of forms that may move */

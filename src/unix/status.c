@@ -53,6 +53,7 @@ static void write_set(larder__json *j, larder__served *s) {
     larder__json_u64(j, "limbo_blocks", f.pinned);
     larder__json_u64(j, "no_block", f.no_block);
     larder__json_u64(j, "capped", f.capped);
+    larder__json_u64(j, "overdue", f.overdue);
     larder__json_bool(j, "huge_pages", f.huge_pages);
     larder__json_close(j, '}');
 }

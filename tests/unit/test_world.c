@@ -58,6 +58,9 @@ static void test_promises_are_void(void **st) {
     clock_now += 0.2;
     assert_false(larder__served_watch(s, larder__world_now()));
     assert_int_equal(ask(s, quick, 3).task, LARDER__MAKE);
+    larder__served_figures f;
+    larder__served_read_figures(s, &f);
+    assert_int_equal(f.overdue, 1);
     larder__served_close(&s);
     larder__world_use(before);
 }
