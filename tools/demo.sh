@@ -53,8 +53,9 @@ for seed in $seeds; do
         esac
         # A recipe's parameters would make poor names of folders.
         folder=$out/demo/$(printf '%s' "$recipe-$seed" | tr -c 'A-Za-z0-9._-' '_')
+        [ -z "$stopped" ] || { status=130 && break 2; } # what Ctrl-C cut short is no name
         rm -rf "$folder"
-        mkdir -p "$folder" || exit 1
+        mkdir -p "$folder" || [ -n "$stopped" ] || exit 1
         [ ! -t 1 ] || printf '%4s  %s …\r' "$seed" "$recipe" # until its line is there
         "$larder" train "$data" --recipe "$rule" --cache "$budget" --epochs "$epochs" \
             --seed "$seed" --net "${NET:-mlp}" ${slow:+--slow "$slow"} \

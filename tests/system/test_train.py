@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -333,6 +334,24 @@ class Train(unittest.TestCase):
         for name in ("none", "minio", "rotate"):
             for seed in (1, 2):
                 self.assertTrue(os.path.exists(f"{out}/demo/{name}-{seed}/meta.json"))
+
+    def test_demo_is_stopped_between_runs(self):
+        """What is done stays, whatever of the shell's own Ctrl-C falls into."""
+        with tempfile.TemporaryDirectory() as first:
+            for name in ("tr", "rm", "mkdir"):  # at the third turn of each
+                with open(f"{first}/{name}", "w") as f:
+                    f.write(f"#!/bin/sh\necho x >>{first}/{name}.turns\n"
+                            f"[ $(grep -c x {first}/{name}.turns) -lt 3 ] || kill -INT 0\n"
+                            f"PATH=${{PATH#*:}}\nexec {name} \"$@\"\n")
+                os.chmod(f"{first}/{name}", 0o755)
+                out, process = self.demo("demo-between", RECIPES="none", SEEDS="1 2 3 4", PATH=f"{first}:{os.environ['PATH']}")
+                stdout, stderr = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 130, (name, stdout, stderr))
+                for seed in (1, 2):
+                    self.assertTrue(os.path.exists(f"{out}/demo/none-{seed}/meta.json"), name)
+                self.assertTrue(os.path.exists(out + "/demo.html"), stdout)
+                os.remove(f"{first}/{name}")
+                shutil.rmtree(out)
 
     def test_demo_is_stopped(self):
         # Half a second each: forty would be there long after the second began.
