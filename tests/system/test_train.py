@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import termios
-import time
 import unittest
 import xml.etree.ElementTree
 
@@ -247,13 +246,17 @@ class Train(unittest.TestCase):
 
     def test_interrupt_keeps_the_figures(self):
         out = self.made.name + "/stopped"
-        # About 40 s of reading, stopped long before.
+        # A minute of reading for an epoch, stopped long before its end.
         process = subprocess.Popen([LARDER, "train", self.data, "--json", "--out", out, "--slow",
-                                    "bandwidth=8KiB", "--cache", "0", "--epochs", "5", "--batch",
+                                    "bandwidth=1KiB", "--cache", "0", "--epochs", "5", "--batch",
                                     "10"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: os.path.exists(out + "/meta.json"))
-        time.sleep(1)
+
+        def has_begun():
+            jobs = map(json.loads, run("top", "--json", "--once").stdout.splitlines())
+            return any(s["name"] == "samples" and s["value"] for j in jobs if j["pid"] == process.pid for s in j["stats"])
+
+        wait_for(has_begun)
         interrupt(process)
         stdout, stderr = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, stderr)
