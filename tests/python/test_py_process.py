@@ -149,19 +149,21 @@ class Memory(unittest.TestCase):
         d = larder.Dataset(f"mem:?n={n}&h=128&w=128&c=3", cache="100%", augment="flip", dtype="uint8")
         for workers in (1, 3):
             loader = DataLoader(d, 50, num_workers=workers, persistent_workers=True)
-            for _ in range(2):
+            held = mapped = epochs = 0
+            # It is all there and is what they read: in the second epoch, or later where the daemon was silent for
+            # seconds and workers did without it. The runner's time limit ends a wait in vain.
+            while epochs < 2 or held < n * each or mapped < 0.75 * n * each:
                 for x, y in loader:
                     pass
-            daemons = [p.process.pid for p in _daemons.values() if p.process]
-            processes = loader._iterator._workers
-            pids = [w.pid for w in processes]
-            # Each page counts by the share of those who map it. Of programs and their libraries that depends on who
-            # else runs, of memory that is shared on nobody else.
-            mapped = pss(daemons + pids, "Pss_Shmem:")
-            held = sum(lent(pid) for pid in daemons)
-            self.assertGreaterEqual(held, n * each)  # it is all there,
+                epochs += 1
+                daemons = [p.process.pid for p in _daemons.values() if p.process]
+                processes = loader._iterator._workers
+                pids = [w.pid for w in processes]
+                # Each page counts by the share of those who map it. Of programs and their libraries that depends on
+                # who else runs, of memory that is shared on nobody else.
+                mapped = pss(daemons + pids, "Pss_Shmem:")
+                held = sum(lent(pid) for pid in daemons)
             self.assertLess(held, 1.5 * n * each)
-            self.assertGreater(mapped, 0.75 * n * each)  # and is what they read,
             self.assertLess(mapped, 1.5 * n * each)  # once, and a few batches on their way
             del loader
             for w in processes:  # what they map is shared with those to come until they are gone
