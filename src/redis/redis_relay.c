@@ -115,12 +115,13 @@ static int send_posted(larder__redis_relay *r) {
 /* One rank's record, if it is there, and whether it lives. With the lock held. */
 static void take_answer(larder__redis_relay *r, uint32_t rank, const redisReply *record,
                         const redisReply *alive, double now) {
-    if (alive->type == REDIS_REPLY_STRING) {
+    if (alive->type == REDIS_REPLY_STRING)
         r->seen[rank] = now;
-        r->left[rank] = alive->len == 4;
-    }
-    if (!record_fits(record)) /* it will be said again */
+    if (!record_fits(record)) { /* it will be said again */
+        if (alive->type == REDIS_REPLY_STRING)
+            r->left[rank] = alive->len == 4 ? r->core.serial : 0;
         return;
+    }
     larder__relay_deliver(&r->core, rank, record->str + sizeof(uint64_t),
                           (size_t)record->len - sizeof(uint64_t));
     r->seen[rank] = now;
@@ -178,7 +179,7 @@ static void judge(larder__redis_relay *r, double now) {
     for (uint32_t k = 0; r->core.met && k < r->core.world; k++) {
         if (!larder__relay_waits(&r->core, k))
             continue;
-        if (r->left[k])
+        if (r->left[k] == r->core.serial) /* what it gave before it left lies there */
             snprintf(why, sizeof why, LARDER__RELAY_ENDED, k, r->core.world, r->core.rank);
         else if (now - fmax(r->seen[k], r->connected_at) > r->core.patience)
             snprintf(why, sizeof why,

@@ -12,10 +12,10 @@ typedef struct larder__redis_relay {
     larder__relay core;
     larder__redis_values *far; /* knows the nodes; nothing is stored through it */
     char prefix[112], nonce[20], identity[20];
-    double *seen;  /* by rank: its last sign of life; 0: we have not met. Under the core's lock */
-    double met_at; /* likewise */
-    bool *left;    /* by rank: it said good-bye; likewise */
-    bool stop;     /* likewise */
+    double *seen;   /* by rank: its last sign of life; 0: we have not met. Under the core's lock */
+    double met_at;  /* likewise */
+    uint64_t *left; /* by rank: the wish without an answer when it had said good-bye; likewise */
+    bool stop;      /* likewise */
     char apart[sizeof((larder__relay){0}.why)]; /* why they will never begin; likewise */
     pthread_t thread;
     bool running;

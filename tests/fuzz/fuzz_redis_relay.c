@@ -60,7 +60,7 @@ static void play(larder__redis_relay *r) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     double seen[3] = {0};
-    bool left[3] = {false};
+    uint64_t left[3] = {0};
     if (size == 0)
         return 0;
     fake_says(data + 1, size - 1);
