@@ -20,8 +20,11 @@ SOURCE = "mem:?n=5000&h=16&w=16&c=3"
 
 
 def run(*args, code=0, env=None):
-    p = subprocess.run([LARDER, *args], capture_output=True, text=True, timeout=120,
-                       env={**os.environ, **(env or {})})
+    while True:  # on a busy machine a daemon may not come to answer for seconds
+        p = subprocess.run([LARDER, *args], capture_output=True, text=True, timeout=120,
+                           env={**os.environ, **(env or {})})
+        if "does not answer" not in p.stderr:
+            break
     assert p.returncode == code, f"{args}: exit {p.returncode}, wanted {code}: {p.stderr}"
     assert "\x1b" not in p.stdout + p.stderr, "control bytes although this is no terminal"
     return p
