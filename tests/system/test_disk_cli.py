@@ -94,7 +94,7 @@ class Disk(unittest.TestCase):
         plain = self.train("0")
         for times in range(3):
             p = subprocess.Popen([LARDER, "train", f"idx:{self.data}", "--cache", f"disk:{self.disk}?budget=100%&patience=600s",
-                                  "--epochs", "100", "--slow", "bandwidth=2MiB"],
+                                  "--epochs", "1000000", "--slow", "bandwidth=2MiB"],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             wanted = (times + 1) * 100
 
