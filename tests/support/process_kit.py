@@ -5,7 +5,7 @@ import signal
 import time
 
 
-def wait_for(what, seconds=60):
+def wait_for(what, seconds=240):
     """Until what() is true; machines are slow at times, so no test asserts less."""
     until = time.time() + seconds
     while True:

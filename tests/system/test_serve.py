@@ -31,7 +31,7 @@ def write_idx(folder):
             f.write(struct.pack(">II", 0x801, n) + labels)
 
 
-def wait_for(what, seconds=60):
+def wait_for(what, seconds=240):
     until = time.time() + seconds
     while time.time() < until:
         got = what()
@@ -65,7 +65,7 @@ class Daemon:
     def end(self, how=signal.SIGTERM):
         if self.p.poll() is None:
             self.p.send_signal(how)
-        self.p.communicate(timeout=60)
+        self.p.communicate(timeout=240)
         return self.p.returncode
 
 
@@ -93,7 +93,7 @@ def heard(err):
 
 
 def finish(p, code=0):
-    out, err = p.communicate(timeout=120)
+    out, err = p.communicate(timeout=240)
     heard(err)
     assert p.returncode == code, f"exit {p.returncode}: {err}"
     return [json.loads(line) for line in out.splitlines()]

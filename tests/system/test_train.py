@@ -258,7 +258,7 @@ class Train(unittest.TestCase):
 
         wait_for(has_begun)
         interrupt(process)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=240)
         self.assertEqual(process.returncode, 130, stderr)
         row = json.loads(stdout.splitlines()[-1])
         self.assertIsNone(row["accuracy"])
@@ -320,7 +320,7 @@ class Train(unittest.TestCase):
 
     def test_demo(self):
         out, process = self.demo("demo-report", SLOW="bandwidth=4MiB", SEEDS="1 2")
-        stdout, stderr = process.communicate(timeout=120)
+        stdout, stderr = process.communicate(timeout=240)
         self.assertEqual(process.returncode, 0, stdout + stderr)
         self.assertIn(out + "/demo.html", stdout)
         self.assertIn("over 2 seeds", stdout)
@@ -348,7 +348,7 @@ class Train(unittest.TestCase):
                             f"PATH=${{PATH#*:}}\nexec {name} \"$@\"\n")
                 os.chmod(f"{first}/{name}", 0o755)
                 out, process = self.demo("demo-between", RECIPES="none", SEEDS="1 2 3 4", PATH=f"{first}:{os.environ['PATH']}")
-                stdout, stderr = process.communicate(timeout=60)
+                stdout, stderr = process.communicate(timeout=240)
                 self.assertEqual(process.returncode, 130, (name, stdout, stderr))
                 for seed in (1, 2):
                     self.assertTrue(os.path.exists(f"{out}/demo/none-{seed}/meta.json"), name)
@@ -363,7 +363,7 @@ class Train(unittest.TestCase):
         try:
             wait_for(lambda: os.path.exists(out + "/demo/none-2/meta.json"))
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-            stdout, stderr = process.communicate(timeout=60)
+            stdout, stderr = process.communicate(timeout=240)
         finally:
             process.kill()
         self.assertEqual(process.returncode, 130, stdout + stderr)
