@@ -197,7 +197,6 @@ class Desk:
         loss, logits, emb = v.get("loss"), v.get("logits"), v.get("embeddings")
         if loss is not None:
             fb.loss = _address(loss)
-            self._look_at(loss)
         if logits is not None:
             fb.logits, fb.classes = _address(logits), logits.shape[1]
         if emb is not None:
@@ -215,6 +214,8 @@ class Desk:
         rc = _lib.load().larder_loader_report(handle, ctypes.byref(about), ctypes.byref(fb))
         if not (again and rc == StateError.code):
             _lib.check(rc)
+        if loss is not None:
+            self._look_at(loss)  # at last: a warning may be an error
 
     def _look_at(self, loss: Any) -> None:
         """Says once that losses are no numbers any more."""

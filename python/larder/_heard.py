@@ -75,17 +75,21 @@ class Heard(Opened):
         return Hook(self, module)
 
     def _take_hooked(self, b: Batch) -> None:
-        out, self._hooked = self._hooked, None
+        out = self._hooked
         if out is None:
             return
-        self._heard = True
-        with self._desk.lock:
-            p = self._desk.open(b)
-            if "embeddings" in p.values:
-                return
-            fits = out.shape[0] == b.n
-            if fits:
-                p.add("embeddings", self._scored(b, out), b.n)
+        self._heard = fits = True
+        try:
+            with self._desk.lock:
+                p = self._desk.open(b)
+                if "embeddings" not in p.values:
+                    fits = out.shape[0] == b.n
+                    if fits:
+                        p.add("embeddings", self._scored(b, out), b.n)
+        except Exception:
+            self._hooked = None
+            raise
+        self._hooked = None  # at last: what Ctrl-C interrupts is done the next time
         if not fits and not self._hook_warned:
             self._hook_warned = True
             warnings.warn(

@@ -572,12 +572,14 @@ class Loader(Shown, Habits, Resumed):
             self._middle, self._taken, self._at_epoch = True, None, lent.contents.epoch
         problem: Optional[Exception] = None
         try:  # Ctrl-C leaves all as it is, for the next time
-            if b is not None and self.listens:  # embeddings alone, which no loss is made of
-                self._take_hooked(b)
-            if self.listens and self._desk.exchange:  # silent processes take part too
-                self._desk.open(b if b is not None else named(lent.contents))
-            if self.listens or self._compares:
-                self._desk.turn(self._handle, lent.contents.number, True)
+            try:
+                if b is not None and self.listens:  # embeddings alone, which no loss is made of
+                    self._take_hooked(b)
+            finally:
+                if self.listens and self._desk.exchange:  # silent processes take part too, and those where that failed
+                    self._desk.open(b if b is not None else named(lent.contents))
+                if self.listens or self._compares:
+                    self._desk.turn(self._handle, lent.contents.number, True)
         except Exception as e:
             problem = e
         self._asking = False  # from here on it may be gone

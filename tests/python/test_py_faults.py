@@ -133,6 +133,34 @@ class EpochEnd(unittest.TestCase):
             warnings.simplefilter("ignore", UserWarning)
             self.assertEqual(two_epochs(states[0], "shade"), [[2] * 4, [3] * 4])
 
+    def test_losses_that_are_no_numbers(self):
+        """Nor is what was said about the others lost."""
+
+        def run(how):
+            served, errors = [], 0
+            with larder.Loader(SOURCE, 50, "shade") as l, warnings.catch_warnings():
+                warnings.simplefilter(how, UserWarning)
+                for epoch in range(3):
+                    it = iter(l)
+                    while True:
+                        try:
+                            b = next(it)
+                        except UserWarning as e:
+                            self.assertIn("NaN", str(e))
+                            errors += 1
+                            continue
+                        except StopIteration:
+                            break
+                        served.append(b.served.tolist())
+                        loss = b.served.float()
+                        if len(served) == 2:
+                            loss[3] = float("nan")
+                        l.report(loss=loss)
+                return served, l.stats()["losses_not_finite"], errors
+
+        self.assertEqual(run("ignore")[1:], (1, 0))
+        self.assertEqual(run("error"), (*run("ignore")[:2], 1))
+
     def test_ctrl_c_just_before_the_end_is_told(self):
         l = larder.Loader(SOURCE, 50, "minio")
         for epoch in range(2):
@@ -486,6 +514,57 @@ class Threads(unittest.TestCase):
         other.join()
         l.close()
         self.assertEqual(status, (child, 7 << 8))
+
+
+class Hooked(unittest.TestCase):
+    """What a layer gave, on its way to the loader."""
+
+    def test_ctrl_c(self):
+        handed, hand_over, add = [], larder._feedback.Desk.hand_over, larder._feedback.Pending.add
+
+        def noted(desk, handle, p, own=False):
+            handed.append((p.number, sorted(p.values)))
+            hand_over(desk, handle, p, own)
+
+        for how in (interrupted(add), mock.Mock(side_effect=KeyboardInterrupt)):
+            handed.clear()
+            with larder.Loader(SOURCE, 50, "spider:scoring=wait") as l:
+                with mock.patch.object(larder._feedback.Desk, "hand_over", noted):
+                    it = iter(l)
+                    for k in range(4):
+                        b = next(it)
+                        l._hooked = b.x.reshape(b.n, -1)
+                        if k == 1:
+                            with mock.patch.object(larder._feedback.Pending, "add", how):
+                                self.assertRaises(KeyboardInterrupt, next, it)
+                    self.assertRaises(StopIteration, next, it)
+                    l.state_dict()
+            self.assertEqual(handed, [(k, ["embeddings"]) for k in range(4)])
+
+    def test_others_wait_for_this_process(self):
+        """One whose layer gave what cannot be reported takes part in what all tell each other."""
+        begun = []
+
+        class Exchange:
+            def start(self, p):
+                if p.work is None:
+                    begun.append(p.number)
+                    p.work = True
+
+            def finish(self, p):
+                pass
+
+        with larder.Loader(SOURCE, 10, "spider:scoring=wait") as l:
+            l._desk.exchange = Exchange()
+            it = iter(l)
+            for k in range(8):
+                b = next(it)
+                l._hooked = b.x.reshape(b.n, -1)
+                if k == 3:
+                    l._hooked = l._hooked[:, :0]
+                    self.assertRaises(larder.ArgumentError, next, it)
+            self.assertEqual(begun, list(range(len(begun))))
+            self.assertGreater(len(begun), 5)
 
 
 class Memory(unittest.TestCase):
