@@ -155,9 +155,13 @@ class Heard(Opened):
                 self._raised = e
                 return CancelledError.code
 
-        fn = _lib.EVALUATE_FN(call)
-        _lib.check(self._beside(self._lib.larder_loader_evaluator, fn, None))
-        self._evaluator = fn
+        fn, before = _lib.EVALUATE_FN(call), (self._evaluator, self._evaluates)
+        self._evaluator, self._evaluates = fn, call  # first: Ctrl-C must not take away what the library calls
+        try:
+            _lib.check(self._beside(self._lib.larder_loader_evaluator, fn, None))
+        except Exception:
+            self._evaluator, self._evaluates = before
+            raise
 
     def _lent_batch(self, s: _lib.BatchStruct) -> Batch:
         """A batch that is lent for a call: copied, so that nobody can keep it too long."""

@@ -63,33 +63,39 @@ def _close_all() -> None:
 atexit.register(_close_all)  # before multiprocessing's own, which is imported above
 
 
-def _open(lib: Any, handle: Any, conf: Any) -> int:
-    """Opens; while that waits for a daemon or a server, Ctrl-C gets through: its handler runs when the library
-    asks whether to go on, and what it raises arrives as what nobody caught."""
-    raised: List[BaseException] = []
+def _unraised(of: Any, raised: List[BaseException], call: Any, *given: Any) -> int:
+    """call(…), by which the library runs `of`. What that raises arrives as what nobody caught, as a Ctrl-C does at its
+    very beginning: it is laid into `raised`."""
     usual = sys.unraisablehook
 
-    def still(_: Any) -> bool:
-        return not raised  # a call that raises answers anything
-
     def take(unraisable: Any) -> None:
-        of = unraisable.object is still or repr(still) in (unraisable.err_msg or "")  # Python 3.13 has but the text
-        if of:
+        if unraisable.object is of or repr(of) in (unraisable.err_msg or ""):  # Python 3.13 has but the text
             raised.append(unraisable.exc_value)
         else:
             usual(unraisable)
 
-    conf.still = _lib.STILL(still)
     sys.unraisablehook = take
     try:
-        rc = lib.larder_loader_open(ctypes.byref(handle), ctypes.byref(conf))
+        return int(call(*given))
     finally:
         sys.unraisablehook = usual
+
+
+def _open(lib: Any, handle: Any, conf: Any) -> int:
+    """Opens; while that waits for a daemon or a server, Ctrl-C gets through: its handler runs when the library
+    asks whether to go on."""
+    raised: List[BaseException] = []
+
+    def still(_: Any) -> bool:
+        return not raised  # a call that raises answers anything
+
+    conf.still = _lib.STILL(still)
+    rc = _unraised(still, raised, lib.larder_loader_open, ctypes.byref(handle), ctypes.byref(conf))
     if raised:
         if rc >= 0:
             lib.larder_loader_close(ctypes.byref(handle))
         raise raised[0]
-    return int(rc)
+    return rc
 
 
 def _open_own(lib: Any, handle: Any, conf: Any, own: Own, context: Any) -> int:
@@ -412,6 +418,8 @@ class Loader(Shown, Habits, Resumed):
                 _lib.check(
                     self._lib.larder_loader_restore(handle, _lib.DECISIONS, self._decided, len(self._decided))
                 )
+            if self._evaluator is not None:
+                _lib.check(self._lib.larder_loader_evaluator(handle, self._evaluator, None))
             self._handle = handle.value
         except BaseException:  # or Ctrl-C, right after it was open: its threads ask those whom the caller ends next
             self._handle = None
@@ -435,8 +443,6 @@ class Loader(Shown, Habits, Resumed):
                     self._end_own()
                 raise
             self._last = self._served_of = self._loaded_at = self._hooked = None
-            if self._evaluator is not None:
-                _lib.check(self._lib.larder_loader_evaluator(self._handle, self._evaluator, None))
             _lib.warn(fresh, 4)  # at last: a warning may be an error
         return self._open()
 
@@ -515,7 +521,7 @@ class Loader(Shown, Habits, Resumed):
                 return None
             self._asking = True
             while True:  # looks up now and then, so that Ctrl-C gets through
-                rc = self._lib.larder_loader_next(handle, ctypes.byref(self._lent))
+                rc = self._next(handle)
                 if rc != _lib.NOT_YET:
                     break
             if self._raised is not None:
@@ -537,6 +543,16 @@ class Loader(Shown, Habits, Resumed):
         self._taken = None if self._taken is None else self._taken + 1
         self._asking = False
         return b
+
+    def _next(self, handle: int) -> int:
+        lent = ctypes.byref(self._lent)
+        if self._evaluator is None:
+            return int(self._lib.larder_loader_next(handle, lent))
+        raised: List[BaseException] = []
+        rc = _unraised(self._evaluates, raised, self._lib.larder_loader_next, handle, lent)
+        if raised:  # and the library had any answer
+            self._raised = raised[0]
+        return rc
 
     def _brought(self, handle: int) -> Batch:
         held = Hold(self._carrier.pinned)

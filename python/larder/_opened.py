@@ -61,7 +61,8 @@ class Opened:
         self._turns = 0  # iterators so far: only the newest is served
         self._mark = object()  # that batches of this loader carry
         self._hooked: Any = None  # what a hooked layer gave for the batch at hand
-        self._evaluator: Any = None
+        self._evaluator: Any = None  # as the library has it
+        self._evaluates: Any = None  # and what that calls
         self._noted = 0  # sentences that are no errors, so far
         self._raised: Optional[BaseException] = None  # by the evaluator, inside C
         self._own: Any = None  # data set and functions of one's own, and who runs them

@@ -3,6 +3,7 @@ epoch's end, and while a loader opens or closes."""
 
 import multiprocessing
 import os
+import sys
 import threading
 import time
 import unittest
@@ -50,6 +51,60 @@ class Evaluator(unittest.TestCase):
         undisturbed = self.run_it(False)
         self.assertGreater(undisturbed[1], 100)
         self.assertEqual(self.run_it(True), undisturbed)
+
+    def test_ctrl_c_where_it_begins(self):
+        """There it is for nobody to catch: C has any answer then, and training hears of it all the same."""
+
+        def run(number):
+            asked, epochs = 0, []
+
+            def at(frame, what, _):
+                nonlocal asked
+                code = frame.f_code
+                if what == "call" and (code.co_name, code.co_filename) == ("call", larder._heard.__file__):
+                    asked += 1
+                    if asked == number:
+                        raise KeyboardInterrupt
+
+            with larder.Loader(MANY, 8, IMPACT, evaluator=lambda b: b.served.float()) as l:
+                for _ in range(4):
+                    it = iter(l)
+                    while True:
+                        try:
+                            sys.setprofile(at)
+                            b = next(it)
+                        except StopIteration:
+                            break
+                        except KeyboardInterrupt:
+                            self.assertEqual(asked, number)
+                            number = 0
+                            continue
+                        finally:
+                            sys.setprofile(None)
+                        epochs.append(b.epoch)
+                        l.report(loss=b.served.float())
+                self.assertEqual(number, 0)
+                return epochs, asked
+
+        undisturbed, asked = run(0)
+        self.assertGreater(asked, 10)
+        for number in (1, 5):
+            self.assertEqual(run(number)[0], undisturbed)
+
+    def test_ctrl_c_right_after_it_was_set(self):
+        """The library has it then, so it stays."""
+        asked = []
+        with larder.Loader(MANY, 8, IMPACT) as l:
+            with mock.patch.object(l._lib, "larder_loader_evaluator", interrupted(l._lib.larder_loader_evaluator)):
+                with self.assertRaises(KeyboardInterrupt):
+                    l.set_evaluator(lambda b: asked.append(b.n) or b.served.float())
+            self.assertIsNotNone(l._evaluator)
+            with self.assertRaises(larder.StateError):
+                l.set_evaluator(lambda b: None)
+            for _ in range(4):
+                for b in l:
+                    l.report(loss=b.served.float())
+        self.assertGreater(len(asked), 10)
 
     def test_another_epoch_instead(self):
         def evaluate(batch):
