@@ -166,10 +166,11 @@ def _end(lib: Any, handle: Any, processes: List[Any], pid: int) -> None:
     for wait, harder in ((1.0, "terminate"), (1.0, "kill"), (None, "")):
         for p in list(processes):
             p.join(wait)
-            if p.exitcode is None:
+            if p.exitcode is None and harder:
                 wait = 0  # the others had as long
-            else:
-                processes.remove(p)  # first: Ctrl-C after close() must not leave a closed one there
+                continue
+            processes.remove(p)  # first: Ctrl-C after close() must not leave a closed one there
+            if p.exitcode is not None:  # else Ctrl-C came when it had ended and that was not noted: nobody knows how
                 p.close()
         for p in processes:
             getattr(p, harder)()

@@ -345,35 +345,34 @@ class Loader(Shown, Habits, Resumed):
             if self._stages.own:
                 _lib.warn(["with fields= one's own functions run in the training thread; workers run them for "
                            "Loader(dataset=larder.Dataset(uri, cache=\"0\", fields=…), transform=…)"], 2)
-        self._own = self._make_own(job, counts, workers_of(workers), start,
-                                   function("worker_init_fn", worker_init_fn), identity)
-        if self._own is not None:
-            _with_workers.add(self)
         try:
+            self._make_own(job, counts, workers_of(workers), start, function("worker_init_fn", worker_init_fn),
+                           identity)
+            if self._own is not None:
+                _with_workers.add(self)
             self._open_new()
+            self._graph = Graph(self.samples) if on_device else None
+            about = _lib.about(self._handle)
+            self.listens, self._relies, self._dealt = about.listens, about.relies, about.together
+            self._compares = about.compares
+            self._recorded = bool(os.environ.get("LARDER_RECORD") if record is None else record)
+            # A recipe that only likes reports makes do with those of its own rows: nobody waits for others.
+            tells = self.listens and (self._relies or self._recorded) and self.world > 1 and _torch.distributed()
+            slack = lag - (ahead or prefetch or 4) if lag else 2
+            full = self.world * self.batch_size if self._dealt else 0
+            self._desk = Desk(slack, Exchange(full) if tells else None, self._dealt)
+            self._epochs = counts["epochs"]
+            if self._relies and not self._recorded and self.world > 1 and not tells and not self._dealt:
+                _torch.warn_unheard(self.world)
+            if evaluator is not None:
+                self.set_evaluator(evaluator)
+            if self._stages.unknown and self._own is not None:
+                _lib.warn([f"augment: torchvision's {self._stages.unknown}; so all of it runs on PIL images, "
+                           f"{self._own.shown} (loader.augment says what runs where)"], 2)
+            self._tell_notes(2)
         except BaseException:
-            self._end_own()
+            self._let_go()
             raise
-
-        self._graph = Graph(self.samples) if on_device else None
-        about = _lib.about(self._handle)
-        self.listens, self._relies, self._dealt = about.listens, about.relies, about.together
-        self._compares = about.compares
-        self._recorded = bool(os.environ.get("LARDER_RECORD") if record is None else record)
-        # A recipe that only likes reports makes do with those of its own rows: nobody waits for others.
-        tells = self.listens and (self._relies or self._recorded) and self.world > 1 and _torch.distributed()
-        slack = lag - (ahead or prefetch or 4) if lag else 2
-        full = self.world * self.batch_size if self._dealt else 0
-        self._desk = Desk(slack, Exchange(full) if tells else None, self._dealt)
-        self._epochs = counts["epochs"]
-        if self._relies and not self._recorded and self.world > 1 and not tells and not self._dealt:
-            _torch.warn_unheard(self.world)
-        if evaluator is not None:
-            self.set_evaluator(evaluator)
-        if self._stages.unknown and self._own is not None:
-            _lib.warn([f"augment: torchvision's {self._stages.unknown}; so all of it runs on PIL images, "
-                       f"{self._own.shown} (loader.augment says what runs where)"], 2)
-        self._tell_notes(2)
 
     @property
     def augment(self) -> str:
@@ -381,18 +380,17 @@ class Loader(Shown, Habits, Resumed):
         return self._stages.shown
 
     def _make_own(self, job: Any, counts: Any, workers: Optional[int], start: str, init: Any,
-                  identity: Any) -> Optional[Own]:
-        """Who runs what is one's own; None: there is nothing. Before there is any thread of larder's."""
+                  identity: Any) -> None:
+        """Who runs what is one's own, if there is anything. Before there is any thread of larder's."""
         conf = self._conf
         if job.dataset is None and not job.makes:
-            return None
-        own = Own(job, workers=workers, start=start, init=init, seed=self.seed, identity=identity)
+            return
+        own = self._own = Own(job, workers=workers, start=start, init=init, seed=self.seed, identity=identity)
         own.fill(conf)
         if not counts["threads"]:  # a thread each waits for a worker
             conf.threads = own.workers + 1
         if not counts["inflight"] and own.source is not None:
             conf.inflight = own.workers
-        return own
 
     def _end_own(self) -> None:
         if self._own is not None:

@@ -59,6 +59,7 @@ class Opened:
         self._fresh = False  # a state was loaded, and nothing taken since
         self._wanted_epoch: Optional[int] = None
         self._turns = 0  # iterators so far: only the newest is served
+        self._desk = Desk(0, None)  # until the library has said what it hears
         self._mark = object()  # that batches of this loader carry
         self._hooked: Any = None  # what a hooked layer gave for the batch at hand
         self._evaluator: Any = None  # as the library has it
@@ -206,7 +207,10 @@ class Opened:
 
     def __del__(self) -> None:
         try:
-            self.close()
+            if self._pid == os.getpid() and self._in_own_code():  # which its end waits for
+                threading.Thread(target=self.close, name="larder-close", daemon=False).start()
+            else:
+                self.close()
         except Exception:
             pass
         except BaseException:  # Ctrl-C: there is no later

@@ -133,11 +133,15 @@ class Own:
         self.noted = False
         self.source: Any = None
         self.maker: Any = None
-        if job.dataset is not None:
-            self.source = self._source_of(job.dataset, identity)
-        if job.makes:
-            self.maker = OwnMaker(arg=self.crew.arg, make=self.crew.function(JOIN if self.whole else MAKE),
-                                  whole=self.whole, pictures=job.pil)
+        try:
+            if job.dataset is not None:
+                self.source = self._source_of(job.dataset, identity)
+            if job.makes:
+                self.maker = OwnMaker(arg=self.crew.arg, make=self.crew.function(JOIN if self.whole else MAKE),
+                                      whole=self.whole, pictures=job.pil)
+        except BaseException:  # nobody else knows of the workers yet
+            self.crew.close()
+            raise
 
     def _source_of(self, dataset: Any, identity: Any) -> OwnSource:
         self.labels = labels_of(dataset, self.samples)

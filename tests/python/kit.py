@@ -4,6 +4,7 @@ import os
 import pickle
 import sys
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python"))
@@ -32,3 +33,24 @@ def keep(value, path):
 def kept(path):
     with open(path, "rb") as f:
         return pickle.load(f)
+
+
+def open_loaders(test):
+    """The loaders of the library's that are open, from here to the test's end."""
+    lib, there = larder._lib.load(), set()
+    opens, closes = lib.larder_loader_open, lib.larder_loader_close
+
+    def opened(handle, conf):
+        rc = opens(handle, conf)
+        there.update({handle._obj.value} - {None})
+        return rc
+
+    def closed(handle):
+        there.discard(handle._obj.value)
+        closes(handle)
+
+    for name, call in (("larder_loader_open", opened), ("larder_loader_close", closed)):
+        patched = mock.patch.object(lib, name, call)
+        patched.start()
+        test.addCleanup(patched.stop)
+    return there

@@ -1,6 +1,7 @@
 """What goes wrong in the middle of something and must not spoil the rest: Ctrl-C inside an evaluator, right at an
 epoch's end, and while a loader opens or closes."""
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -10,6 +11,7 @@ import unittest
 import warnings
 from unittest import mock
 
+import kit
 from kit import larder
 
 SOURCE = "mem:?n=200&h=8&w=8&c=3"
@@ -297,22 +299,7 @@ class OpenAndClose(unittest.TestCase):
     """Whenever Ctrl-C comes, no loader of the library's and no process is left behind."""
 
     def setUp(self):
-        lib, self.opened = larder._lib.load(), set()
-        opens, closes = lib.larder_loader_open, lib.larder_loader_close
-
-        def opened(handle, conf):
-            rc = opens(handle, conf)
-            self.opened |= {handle._obj.value} - {None}
-            return rc
-
-        def closed(handle):
-            self.opened.discard(handle._obj.value)
-            closes(handle)
-
-        for name, call in (("larder_loader_open", opened), ("larder_loader_close", closed)):
-            patched = mock.patch.object(lib, name, call)
-            patched.start()
-            self.addCleanup(patched.stop)
+        self.opened = kit.open_loaders(self)
 
     def nothing_is_left(self):
         self.assertEqual((self.opened, multiprocessing.active_children()), (set(), []))
@@ -327,7 +314,10 @@ class OpenAndClose(unittest.TestCase):
         for given in (dict(uri=SOURCE), dict(dataset=Numbers(), workers=1)):
             if "uri" in given:
                 self.interrupt(lib, "larder_loader_open", lambda: larder.Loader(batch_size=5, **given))
+            else:
+                self.interrupt(larder._own, "fingerprint", lambda: larder.Loader(batch_size=5, **given))
             self.interrupt(larder.Loader, "_check", lambda: larder.Loader(batch_size=5, **given))
+            self.interrupt(larder._lib, "about", lambda: larder.Loader(batch_size=5, **given))
             self.nothing_is_left()
 
     def test_close(self):
@@ -350,6 +340,15 @@ class OpenAndClose(unittest.TestCase):
             self.interrupt(place, name, l.close, before=True)
             l.close()
             self.nothing_is_left()
+
+    def test_a_worker_whose_end_is_not_noted(self):
+        """Ctrl-C between the kernel's word that it has ended and Python's note of that: nobody is told again."""
+        self.addCleanup(multiprocessing.process._children.clear)  # where that one stays
+        l = larder.Loader(dataset=Numbers(), batch_size=5, workers=2)
+        next(iter(l))
+        self.interrupt(os, "waitpid", l.close)
+        l.close()
+        self.assertEqual((l._handle, l._own, self.opened), (None, None, set()))
 
     def test_a_loader_that_nobody_has_any_more(self):
         for given in (dict(uri=SOURCE), dict(dataset=Numbers(), workers=1)):
@@ -475,6 +474,35 @@ class Threads(unittest.TestCase):
                 pass
         l.close()
         self.assertEqual(len(seen), 1)
+
+    def test_forgotten_while_its_data_set_runs(self):
+        """Python may find out about it in a thread that the loader's end waits for."""
+        there, forgotten, ended = kit.open_loaders(self), threading.Event(), threading.Event()
+        close, enabled = larder._lib.load().larder_loader_close, gc.isenabled()
+
+        class Collects(Numbers):
+            def __getitem__(self, i):
+                if i == 33:
+                    forgotten.wait()
+                    gc.collect()
+                return i
+
+        def closed(handle):
+            close(handle)
+            ended.set()
+
+        def leave():
+            l = larder.Loader(dataset=Collects(), batch_size=5, workers=0, shuffle=False)
+            l.trainer = l  # which knows its loader
+            next(iter(l))
+
+        gc.disable()
+        self.addCleanup(gc.enable if enabled else gc.disable)
+        with mock.patch.object(larder._lib.load(), "larder_loader_close", closed):
+            leave()
+            forgotten.set()
+            self.assertTrue(ended.wait(60))
+        self.assertEqual(there, set())
 
     def test_whose_code_runs(self):
         """One thread's end is not taken for the next one's."""
