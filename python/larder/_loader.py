@@ -8,12 +8,12 @@ on."""
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import ctypes
 import multiprocessing.util
 import os
 import sys
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
@@ -99,10 +99,12 @@ def _open(lib: Any, handle: Any, conf: Any) -> int:
 
 
 def _open_own(lib: Any, handle: Any, conf: Any, own: Own, context: Any) -> int:
-    """Opens, which runs code of one's own, and that may take its time: Ctrl-C gives it up. What is waited for is an
-    event: a join that Ctrl-C interrupts takes a thread for ended that still runs."""
+    """Opens, which runs code of one's own, and that may take its time: Ctrl-C gives it up. Thread and lock are those
+    below `threading`: in the middle of its own wait() or start(), Ctrl-C would leave a lock that nobody gets any more,
+    and after a join it takes a thread for ended that still runs."""
     answer: List[Any] = []
-    over = threading.Event()
+    over = _thread.allocate_lock()
+    over.acquire()
 
     turn = [True]  # whoever takes it: the thread, or Ctrl-C, which may come while that is started
 
@@ -117,18 +119,17 @@ def _open_own(lib: Any, handle: Any, conf: Any, own: Own, context: Any) -> int:
             answer.append((rc, "" if rc >= 0 else _lib.errmsg()))  # the sentence is this thread's
         except BaseException as e:
             answer.append(e)
-        over.set()
+        over.release()
 
     try:
-        threading.Thread(target=run, name="larder-open").start()
-        while not over.wait(_LOOK_UP):
-            pass
+        _thread.start_new_thread(run, ())
+        while not answer:
+            over.acquire(timeout=_LOOK_UP)
     except BaseException:
         try:
             turn.pop()  # it has not begun, and will not
         except IndexError:
-            own.stop()
-            _wait_out(over)
+            _wait_out(own, answer, over)
             if isinstance(answer[0], tuple) and answer[0][0] >= 0:
                 lib.larder_loader_close(ctypes.byref(handle))
         raise
@@ -140,11 +141,12 @@ def _open_own(lib: Any, handle: Any, conf: Any, own: Own, context: Any) -> int:
     return int(rc)
 
 
-def _wait_out(over: threading.Event) -> None:
+def _wait_out(own: Own, answer: List[Any], over: Any) -> None:
     """However often Ctrl-C is pressed: what the thread works with is taken away next."""
-    while not over.is_set():
+    while not answer:
         try:
-            over.wait()
+            own.stop()
+            over.acquire(timeout=_LOOK_UP)
         except KeyboardInterrupt:
             pass
 
@@ -435,13 +437,13 @@ class Loader(Shown, Habits, Resumed):
         with self._taking:
             try:
                 fresh = self._let_go(workers_too=False)
+                self._last = self._served_of = self._loaded_at = self._hooked = None
                 self._open_new()
             except BaseException:
                 if not self._handle:
                     self._end_own()
                 raise
-            self._last = self._served_of = self._loaded_at = self._hooked = None
-            _lib.warn(fresh, 4)  # at last: a warning may be an error
+            _lib.warn(fresh, 5)  # at last: a warning may be an error
         return self._open()
 
     def __enter__(self) -> "Loader":
@@ -454,11 +456,12 @@ class Loader(Shown, Habits, Resumed):
         )
 
     def __iter__(self) -> Iterator[Batch]:
-        self._open()
-        with self._taking:
-            more = self._begin()
-            self._turns += 1
-            return Epoch(self, self._turns, more)
+        return self._alone(self._iter)
+
+    def _iter(self) -> "Epoch":
+        more = self._begin()
+        self._turns += 1
+        return Epoch(self, self._turns, more)
 
     def _begin(self) -> bool:
         """Of the epoch that is due. False: there is none."""
@@ -510,12 +513,15 @@ class Loader(Shown, Habits, Resumed):
     def _take(self) -> Optional[Batch]:
         """The next batch, or None: the epoch (or everything) is over."""
         handle = self._open()
+        if self._asking and self._batch is not None:  # Ctrl-C kept it from the loop
+            self._asking = False
+            return self._batch
         if not (self._asking and self._lent):  # else Ctrl-C came when C had given a batch: it is made now
             self._give_back()
             if self._loaded_at is not None:  # the turn of the batch that was at hand when it was saved
                 self._desk.turn(handle, self._loaded_at, True)
                 self._loaded_at = None
-            if self._has_ended(handle):
+            if self._asking and self._has_ended(handle):
                 return None
             self._asking = True
             while True:  # looks up now and then, so that Ctrl-C gets through
@@ -620,24 +626,28 @@ class Epoch:
     def __next__(self) -> Batch:
         if not self.more:
             raise StopIteration
-        loader = self.loader
+        loader, b = self.loader, None
         loader._open()
-        with loader._taking:
-            loader._open()
-            loader._inside += 1
-            try:
-                b = loader._next_of(self) if self.more else None
-            finally:
-                loader._inside -= 1
-                if loader._ending and not loader._inside:
-                    loader._end()
-            if b is None:
-                self.more = False
-                if loader._own is not None:
-                    _lib.warn(loader._own.notes(), 2)
-                loader._tell_notes(3)  # at last: a warning may be an error
-                raise StopIteration
-            return b
+        try:
+            with loader._taking:
+                loader._open()
+                loader._inside += 1
+                try:
+                    b = loader._next_of(self) if self.more else None
+                    if b is None:
+                        self.more = False
+                        if loader._own is not None:
+                            _lib.warn(loader._own.notes(), 2)
+                        loader._tell_notes(3)  # at last: a warning may be an error
+                        raise StopIteration
+                finally:
+                    loader._inside -= 1
+                    if loader._ending and not loader._inside:
+                        loader._end()
+        except BaseException:
+            loader._asking = loader._asking or b is not None and b is loader._batch
+            raise
+        return b
 
 
 def _where(device: Any, torch: Optional[bool]) -> Any:

@@ -57,6 +57,7 @@ class Opened:
         self._asking = False  # C was asked for a batch, and what it said is not noted yet
         self._taken: Optional[int] = 0  # batches of this epoch; None: not known
         self._fresh = False  # a state was loaded, and nothing taken since
+        self._given = False  # one was given, though Ctrl-C may have come before all of it was noted
         self._wanted_epoch: Optional[int] = None
         self._turns = 0  # iterators so far: only the newest is served
         self._desk = Desk(0, None)  # until the library has said what it hears
@@ -91,8 +92,8 @@ class Opened:
         return own is not None and own.crew.inside()
 
     def _has_ended(self, handle: int) -> bool:
-        """Has C said that the epoch is over, and Ctrl-C or a warning come before that was noted?"""
-        return self._asking and self._middle and self._at_epoch not in (None, _lib.about(handle).epoch)
+        """Has C said that the epoch is over, or begun another, and Ctrl-C or a warning come before that was noted?"""
+        return self._middle and self._at_epoch not in (None, _lib.about(handle).epoch)
 
     def _beside(self, call: Callable[..., Answer], *given: Any) -> Answer:
         """call(handle, …), which may come beside next and from any thread: who ends the loader waits for it."""
@@ -110,6 +111,19 @@ class Opened:
         finally:
             if me in self._callers:
                 self._callers.remove(me)
+
+    def _alone(self, call: Callable[..., Answer], *given: Any) -> Answer:
+        """call(…), beside which no other thread takes a batch or ends the loader: it ends after it, where this one
+        is told to meanwhile (by a signal's handler, or an evaluator). As next does."""
+        self._open()
+        with self._taking:
+            self._inside += 1
+            try:
+                return call(*given)
+            finally:
+                self._inside -= 1
+                if self._ending and not self._inside:
+                    self._end()
 
     def _wake(self) -> None:
         """Whoever waits for a batch."""
@@ -151,24 +165,27 @@ class Opened:
         if self._pid != os.getpid():
             self._handle = None  # a forked child leaves it to its parent
             return
-        if not self._handle and self._own is None:
+        if not self._handle and self._own is None and not self._inside:
             return
         if self._in_own_code():
             self._ending = True
             self._wake()
             return
-        if not self._taking.acquire(blocking=False):  # another thread waits for a batch: wake it
-            self._wake()
-            self._taking.acquire()
+        taken: List[bool] = []
         try:
-            inside = self._inside or threading.get_ident() in self._callers
-            if inside and self._handle:  # called by next itself, or a look: an evaluator, a signal's handler
+            taken.extend(map(self._taking.acquire, [False]))  # noted by C: Ctrl-C never comes between the two
+            if not taken[0]:  # another thread waits for a batch: wake it
                 self._wake()
-                self._ending = True
-            else:
-                self._end()
+            with self._taking:
+                inside = self._inside or threading.get_ident() in self._callers
+                if inside:  # called by next itself, a look, or another close: an evaluator, a signal's handler
+                    self._wake()
+                    self._ending = True
+                else:
+                    self._end()
         finally:
-            self._taking.release()
+            if taken == [True]:
+                self._taking.release()
 
     def _end(self) -> None:
         _lib.warn(self._let_go(), 4)  # at last: a warning may be an error
@@ -177,21 +194,25 @@ class Opened:
         """Ctrl-C before the library has closed it: nothing has ended. Later: all has, as without. What the
         library still had to say."""
         fresh: List[str] = []
-        closing, self._handle = ctypes.c_void_p(self._handle), None
+        self._inside += 1  # first: a signal's handler may close it, too
         try:
-            self._wait_for_callers()
-            if closing:
-                fresh = _lib.notes(closing.value or 0, self._noted)
-                self._carrier.forget()
-                self._lib.larder_loader_close(ctypes.byref(closing))
+            closing, self._handle = ctypes.c_void_p(self._handle), None
+            try:
+                self._wait_for_callers()
+                if closing:
+                    fresh = _lib.notes(closing.value or 0, self._noted)
+                    self._carrier.forget()
+                    self._lib.larder_loader_close(ctypes.byref(closing))
+            finally:
+                self._handle = closing.value
+                if not closing:
+                    self._turns += 1
+                    self._lent, self._batch = _lib.BatchPointer(), None
+                    self._desk.pending.clear()
+                    if workers_too:
+                        self._end_own()
         finally:
-            self._handle = closing.value
-            if not closing:
-                self._turns += 1
-                self._lent, self._batch = _lib.BatchPointer(), None
-                self._desk.pending.clear()
-                if workers_too:
-                    self._end_own()
+            self._inside -= 1
         return fresh
 
     def _wait_for_callers(self) -> None:

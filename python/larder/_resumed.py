@@ -61,9 +61,7 @@ class Resumed(Heard):
         size. A loader in use begins anew for it, with an empty cache and new threads; one that
         records or is one of several processes takes a state right after opening alone. With another number of processes: a list of the states of
         all there were, the same for each; of one alone, what the others reported last is missing."""
-        self._open()
-        with self._taking:
-            self._load(state)
+        self._alone(self._load, state)
 
     def _load(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         if isinstance(state, (list, tuple)):
@@ -72,8 +70,9 @@ class Resumed(Heard):
         state = _checked(state)
         raw = _state.unwrap(state["larder"])
         handle = self._open()
+        used, self._given = self._given or self._turns > 0, True
         rc = self._lib.larder_loader_restore(handle, _lib.STATE, raw, len(raw))
-        if rc == StateError.code and self._turns:
+        if rc == StateError.code and used:
             handle = self._begin_anew()
             rc = self._lib.larder_loader_restore(handle, _lib.STATE, raw, len(raw))
         _lib.check(rc)
