@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import multiprocessing.process
 import os
 import re
 import socket
 import sys
 import threading
 import warnings
+import weakref
 from typing import Any, Callable, Dict, List, Optional
 
 from . import _lib, _parcel
@@ -19,6 +21,17 @@ from ._worker import JOIN, MAKE, READ, Chance, Failed, Job, answers, failure, ma
 
 _F_ADD_SEALS, _F_SEAL_SHRINK = 1033, 2
 STARTS = ("fork", "spawn", "forkserver")
+
+
+_workers: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+def _leave_to_the_parent() -> None:
+    """In a forked child, at whose end multiprocessing would end its parent's workers as if they were its own."""
+    getattr(multiprocessing.process, "_children", set()).difference_update(list(_workers))
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)
 
 
 class _Ends(ctypes.Structure):
@@ -49,8 +62,6 @@ class Crew:
 
     def __init__(self, job: Job, workers: int, start: str, init: Optional[Callable[[int], None]], samples: int,
                  seed: int) -> None:
-        import multiprocessing
-
         self._lib: Any = _lib.load()
         _lib.declare(self._lib, _PROTOTYPES)
         self.handle: Any = ctypes.c_void_p()
@@ -80,6 +91,7 @@ class Crew:
                     _start(p, start)
                 finally:
                     there.close()
+                _workers.add(p)
                 ends[-1][3] = p.pid
                 self.processes.append(p)
             given = (_Ends * workers)(*[_Ends(*e) for e in ends])

@@ -3,6 +3,7 @@ epoch's end, and while a loader opens or closes."""
 
 import gc
 import multiprocessing
+import multiprocessing.util
 import os
 import sys
 import threading
@@ -597,6 +598,21 @@ class Threads(unittest.TestCase):
         other.join()
         l.close()
         self.assertEqual(status, (child, 7 << 8))
+
+    def test_the_end_of_a_fork(self):
+        """As any program ends: the workers are its parent's."""
+        with larder.Loader(dataset=Numbers(), batch_size=5, workers=2, shuffle=False) as l:
+            it = iter(l)
+            next(it)
+            child = os.fork()
+            if child == 0:
+                try:
+                    multiprocessing.util._exit_function()
+                finally:
+                    os._exit(0)
+            os.waitpid(child, 0)
+            self.assertEqual([b.n for b in it] + [b.n for b in l], [5] * 15)
+            self.assertEqual(len(multiprocessing.active_children()), 2)
 
 
 class Hooked(unittest.TestCase):
