@@ -106,8 +106,9 @@ static void hang_up(caller *c) {
     c->fd = -1;
 }
 
+enum { PIECE = 64 << 10 };
+
 static void listen_to(caller *c) {
-    enum { PIECE = 64 << 10 };
     if (c->size + PIECE + 1 > c->cap) {
         size_t cap = c->cap ? c->cap * 2 : 4 * PIECE;
         char *grown = cap <= LARDER__JOBS_BYTES ? larder__realloc(c->text, cap) : NULL;
@@ -127,11 +128,12 @@ static void listen_to(caller *c) {
         hang_up(c);
 }
 
-/* What lies there when time is up is heard still: it may be us who stood still. */
+/* What lies there when time is up is heard still: it may be us who stood still. No more than fits:
+ * who goes on talking is not heard for ever. */
 static void listen_to_all(caller *c, size_t count, double until) {
     struct pollfd p[PROCESSES];
     size_t at[PROCESSES];
-    for (;;) {
+    for (size_t late = 0; late <= LARDER__JOBS_BYTES / PIECE;) {
         nfds_t open = 0;
         for (size_t i = 0; i < count; i++)
             if (c[i].fd >= 0) {
@@ -139,6 +141,7 @@ static void listen_to_all(caller *c, size_t count, double until) {
                 p[open++] = (struct pollfd){.fd = c[i].fd, .events = POLLIN};
             }
         double left = until - larder__now();
+        late += left <= 0;
         if (open == 0)
             return;
         int n = poll(p, open, left > 0 ? (int)(left * 1e3) + 1 : 0);
