@@ -83,8 +83,8 @@ class Disk(unittest.TestCase):
             for a, b in zip(plain, got):
                 self.assertEqual(a["loss"], b["loss"])
             read = [e["storage_bytes"] for e in got]
-            if first:  # what the end of an epoch still reads may be wanted at once by the next one
-                self.assertEqual(read[0], N * SIDE * SIDE)
+            if first:  # the next epoch begins beside the end of one: either may read what both want, or both
+                self.assertGreaterEqual(sum(read), N * SIDE * SIDE)
                 self.assertLess(read[1], read[0] / 2)
             else:
                 self.assertEqual(read, [0, 0])
