@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/world.h"
+#include "redis/slots.h"
 
 #if LARDER_HAVE_HIREDIS
 #include <hiredis/hiredis.h>
@@ -161,6 +162,9 @@ int larder__conn_ask(larder__conn *c, redisReply **out, int argc, const char *co
         rc = hear(c, out);
     if (rc < 0 || !*out || (*out)->type != REDIS_REPLY_ERROR)
         return *out || rc < 0 ? rc : LARDER_E_IO;
+    larder__moved to;
+    c->elsewhere =
+        larder__redis_moved((*out)->str, &to) || strncmp((*out)->str, "READONLY", 8) == 0;
     rc = larder__fail(LARDER_E_STATE, "%s: %.160s", c->name, (*out)->str);
     freeReplyObject(*out);
     *out = NULL;

@@ -17,6 +17,7 @@ typedef struct larder__conn {
     double timeout, until; /* seconds for an answer; when the one under way has to be here */
     larder__tls *tls;      /* NULL: in the clear */
     bool loading;          /* the server reads its data from disk: it answers nothing yet */
+    bool elsewhere;        /* it has said that another one has to be asked */
     char name[300];        /* "host:port", for sentences */
 } larder__conn;
 

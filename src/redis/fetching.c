@@ -343,7 +343,7 @@ static int take_error(larder__redis_values *f, const larder__lane *l, larder__re
     if (useless)
         return larder__fail(LARDER_E_STATE, "%s: %.120s", l->conn.name, text);
     if (strncmp(text, "CLUSTERDOWN", 11) == 0)
-        atomic_store(&f->lost_way, true);
+        larder__redis_nodes_doubt(f);
     larder__redis_values_say(f, text);
     return 0;
 }

@@ -160,6 +160,8 @@ static int run(larder__journal *j, int which, const char *generation, size_t n,
             lengths[argc] = more[i].size;
         }
         rc = larder__conn_ask(&j->conn, &j->reply, argc, argv, lengths);
+        if (rc < 0)
+            larder__redis_nodes_doubt(j->far);
     } else if (!j->conn.context)
         rc = larder__fail(LARDER_E_IO, "the connection to the group's journal is gone");
     larder__free((void *)(uintptr_t)argv);
@@ -235,12 +237,10 @@ static int odd(larder__journal *j) {
 
 static int connect_to(larder__journal *j) {
     hang_up(j, 0);
-    larder__node *n = larder__redis_nodes_find(j->far, j->keys[0], strlen(j->keys[0]), true);
+    const larder__node *n = larder__redis_nodes_find(j->far, j->keys[0], strlen(j->keys[0]), true);
     if (!n || !atomic_load(&n->up))
         return larder__fail(LARDER_E_IO, "Redis is away");
-    int rc = larder__conn_open(&j->conn, &j->far->conf, n->host, n->port, false);
-    if (rc == 0 && j->conn.loading)
-        rc = larder__fail(LARDER_E_STATE, "%s is still loading its data", j->conn.name);
+    int rc = larder__redis_nodes_connect(j->far, j->keys[0], &j->conn);
     return rc == 0 ? load_scripts(j) : rc;
 }
 

@@ -74,6 +74,11 @@ void larder__node_lose(larder__redis_values *f, larder__node *n, const char *why
     larder__redis_writer_wake(f);
 }
 
+void larder__redis_nodes_doubt(larder__redis_values *f) {
+    if (f->conf.cluster && !atomic_exchange(&f->lost_way, true))
+        larder__redis_writer_wake(f);
+}
+
 static void lane_take(larder__lane *l, larder__conn *fresh) {
     pthread_mutex_lock(&l->recv);
     larder__lane_drain(l);
@@ -87,6 +92,17 @@ static void lane_take(larder__lane *l, larder__conn *fresh) {
     pthread_mutex_unlock(&l->send);
     pthread_mutex_unlock(&l->recv);
     larder__conn_close(&old);
+}
+
+/* It can be used, unless one of its new connections is gone already. */
+static bool node_up(larder__redis_values *f, larder__node *n) {
+    bool whole = true;
+    pthread_mutex_lock(&n->gate);
+    for (uint32_t i = 0; i < f->conf.lanes; i++)
+        whole &= atomic_load(&n->lanes[i].up);
+    atomic_store(&n->up, whole);
+    pthread_mutex_unlock(&n->gate);
+    return whole;
 }
 
 /* All connections of a node, or none. */
@@ -113,7 +129,8 @@ static int node_connect(larder__redis_values *f, larder__node *n) {
     n->writer = fresh[i];
     n->writer.in.arg = &n->writer;
     n->retry_after = RETRY_FIRST;
-    atomic_store(&n->up, true);
+    if (!node_up(f, n)) /* somebody who was late to notice that it was lost has cut these too */
+        return larder__fail(LARDER_E_IO, "%s went away again", n->writer.name);
     if (n->was_up)
         larder__redis_values_count(f, f->stat.found, 1);
     n->was_up = true;
@@ -133,6 +150,21 @@ larder__node *larder__redis_nodes_find(larder__redis_values *f, const char *key,
                : larder__redis_nodes_at(f, atomic_load(&f->master[slot]));
 }
 
+int larder__redis_nodes_connect(larder__redis_values *f, const char *key, larder__conn *out) {
+    larder__conn_close(out);
+    const larder__node *n = larder__redis_nodes_find(f, key, strlen(key), true);
+    if (!n)
+        return larder__fail(LARDER_E_IO, "Redis is away");
+    int rc = larder__conn_open(out, &f->conf, n->host, n->port, false);
+    if (rc == 0 && out->loading)
+        rc = larder__fail(LARDER_E_STATE, "%s is still loading its data", out->name);
+    if (rc < 0) {
+        larder__conn_close(out);
+        larder__redis_nodes_doubt(f);
+    }
+    return rc;
+}
+
 larder__node *larder__redis_nodes_learn(larder__redis_values *f, const larder__node *from,
                                         const larder__moved *m) {
     if (!f->conf.cluster) {
@@ -148,7 +180,7 @@ larder__node *larder__redis_nodes_learn(larder__redis_values *f, const larder__n
     if (!m->ask) {
         atomic_store(&f->master[m->slot], i);
         atomic_store(&f->reader[m->slot], i);
-        atomic_store(&f->lost_way, true);
+        larder__redis_nodes_doubt(f);
     }
     if (!atomic_load(&n->up))
         larder__redis_writer_wake(f);

@@ -196,17 +196,9 @@ static void judge(larder__redis_relay *r, double now) {
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 static int connect_again(larder__redis_relay *r) {
-    larder__conn_close(&r->conn);
-    larder__node *n = larder__redis_nodes_find(r->far, r->prefix, strlen(r->prefix), true);
-    if (!n)
-        return larder__fail(LARDER_E_IO, "Redis is away");
-    int rc = larder__conn_open(&r->conn, &r->far->conf, n->host, n->port, false);
-    if (rc == 0 && r->conn.loading)
-        rc = larder__fail(LARDER_E_STATE, "%s is still loading its data", r->conn.name);
-    if (rc < 0) {
-        larder__conn_close(&r->conn);
+    int rc = larder__redis_nodes_connect(r->far, r->prefix, &r->conn);
+    if (rc < 0)
         return rc;
-    }
     r->alive_at = 0;
     r->connected_at = larder__world_now();
     larder__relay_unsend(&r->core);
@@ -262,8 +254,10 @@ static void *relay_run(void *arg) {
     while (!r->stop) {
         pthread_mutex_unlock(&r->core.lock);
         int rc = step(r);
-        if (rc < 0 && rc != LARDER_E_STATE)
+        if (rc < 0 && (rc != LARDER_E_STATE || r->conn.elsewhere)) {
             larder__conn_close(&r->conn);
+            larder__redis_nodes_doubt(r->far);
+        }
         double now = larder__world_now(), wait = fmin(SAY_AGAIN, r->core.patience / 8);
         pthread_mutex_lock(&r->core.lock);
         if (rc < 0)

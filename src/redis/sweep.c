@@ -118,8 +118,8 @@ void larder__redis_values_sweep(larder__redis_values *f, uint64_t bits, uint64_t
     f->stale.bits = bits;
     f->stale.mark = mark;
     f->stale.sweeps++;
-    pthread_cond_signal(&f->work);
     pthread_mutex_unlock(&f->lock);
+    larder__redis_writer_wake(f);
 }
 
 bool larder__sweep_some(larder__redis_values *f, larder__node *n) {

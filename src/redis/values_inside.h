@@ -96,7 +96,7 @@ struct larder__redis_values {
     larder__writes queue, parked; /* parked: deletions for nodes that are away */
     uint64_t queued_bytes;
     size_t under_way;
-    bool stop;
+    bool stop, woken; /* woken: something is to be tended that was not when it was last looked at */
     char note[300];
     pthread_t writer;
     bool keeping;
@@ -130,6 +130,11 @@ larder__node *larder__redis_nodes_find(larder__redis_values *, const char *key, 
 /* What a node said about a slot; the node that has it, if it is one that can be used. */
 larder__node *larder__redis_nodes_learn(larder__redis_values *, const larder__node *from,
                                         const larder__moved *);
+/* A connection of somebody's own to the node where a key is written; theirs was closed. */
+int larder__redis_nodes_connect(larder__redis_values *, const char *key, larder__conn *);
+/* A node that should have a key does not serve it: the map is looked at once more. Whoever talks
+ * over a connection of their own says so; the others find out when they read or write. */
+void larder__redis_nodes_doubt(larder__redis_values *);
 /* It does not answer: nothing more is asked of it until the writer has found it again. */
 void larder__node_lose(larder__redis_values *, larder__node *, const char *why);
 /* The writer's: connects to nodes that are due, and learns the map where it is out of date.

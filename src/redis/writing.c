@@ -48,6 +48,7 @@ static void op_end(larder__write *op, bool stored) {
 
 void larder__redis_writer_wake(larder__redis_values *f) {
     pthread_mutex_lock(&f->lock);
+    f->woken = true;
     pthread_cond_signal(&f->work);
     pthread_mutex_unlock(&f->lock);
 }
@@ -287,13 +288,14 @@ static void *keep(void *arg) {
             stop_at = larder__world_now() + LAST_WORDS;
         if (f->stop && (!f->queue.first || larder__world_now() > stop_at))
             break;
+        f->woken = false; /* from here on: what is said while it tends would be missed */
         pthread_mutex_unlock(&f->lock);
         double next = stop_at > 0 ? larder__world_now() : tend(f);
         pthread_mutex_lock(&f->lock);
         struct timespec until = larder__timespec_of(next);
         if (f->queue.first)
             work_off(f, r);
-        else if (!f->stop && next > larder__world_now())
+        else if (!f->stop && !f->woken && next > larder__world_now())
             pthread_cond_timedwait(&f->work, &f->lock, &until);
     }
     pthread_mutex_unlock(&f->lock);

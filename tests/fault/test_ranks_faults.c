@@ -179,6 +179,16 @@ static void run_both(rank r[2], const kit_store *server, const char *recipe, con
         pthread_join(threads[k], NULL);
 }
 
+static void same_as(rank r[2], const rank calm[2]) {
+    for (uint32_t k = 0; k < 2; k++) {
+        if (r[k].rc < 0)
+            fail_msg("rank %u: %s", k, r[k].why);
+        assert_int_equal(r[k].count, calm[k].count);
+        assert_memory_equal(r[k].digests, calm[k].digests, r[k].count * sizeof *r[k].digests);
+        larder_loader_close(&r[k].l);
+    }
+}
+
 /* Comes back empty: what ranks had said is said again, values are read from storage. */
 static void store_again(void **kind) {
     kit_store server;
@@ -189,12 +199,22 @@ static void store_again(void **kind) {
     for (uint32_t k = 0; k < 2; k++)
         larder_loader_close(&calm[k].l);
     run_both(r, &server, "shade:repeat=3", &(trouble){&server, true});
-    for (uint32_t k = 0; k < 2; k++) {
-        if (r[k].rc < 0)
-            fail_msg("rank %u: %s", k, r[k].why);
-        assert_int_equal(r[k].count, calm[k].count);
-        assert_memory_equal(r[k].digests, calm[k].digests, r[k].count * sizeof *r[k].digests);
-        larder_loader_close(&r[k].l);
+    same_as(r, calm);
+    kit_store_stop(&server);
+}
+
+/* What they say lies on another node from now on: the one that had it says so, or is dead. */
+static void store_moves(void **kind) {
+    kit_store server;
+    static rank calm[2], r[2];
+    kit_store_or_skip(*(kit_store_kind *)*kind);
+    kit_store_start(&server, *(kit_store_kind *)*kind);
+    run_both(calm, &server, "shade:repeat=3", NULL);
+    for (uint32_t k = 0; k < 2; k++)
+        larder_loader_close(&calm[k].l);
+    for (int time = 0; time < 2; time++) {
+        run_both(r, &server, "shade:repeat=3", &(trouble){&server, false});
+        same_as(r, calm);
     }
     kit_store_stop(&server);
 }
@@ -228,13 +248,7 @@ static void words_lost(void **kind) {
     }
     for (uint32_t k = 0; k < 2; k++)
         pthread_join(threads[k], NULL);
-    for (uint32_t k = 0; k < 2; k++) {
-        if (r[k].rc < 0)
-            fail_msg("rank %u: %s", k, r[k].why);
-        assert_int_equal(r[k].count, calm[k].count);
-        assert_memory_equal(r[k].digests, calm[k].digests, r[k].count * sizeof *r[k].digests);
-        larder_loader_close(&r[k].l);
-    }
+    same_as(r, calm);
     kit_store_stop(&server);
 }
 
@@ -372,12 +386,13 @@ static void sizes(void **kind) {
     cmocka_unit_test_prestate(test, &daemon), cmocka_unit_test_prestate(test, &redis)
 
 int main(void) {
-    static kit_store_kind redis = KIT_REDIS, daemon = KIT_DAEMON;
+    static kit_store_kind redis = KIT_REDIS, cluster = KIT_CLUSTER, daemon = KIT_DAEMON;
     const struct CMUnitTest tests[] = {
         FOR_BOTH(killed),
         FOR_BOTH(ends_early),
         FOR_BOTH(differ),
         FOR_BOTH(store_again),
+        cmocka_unit_test_prestate(store_moves, &cluster),
         cmocka_unit_test_prestate(words_lost, &redis),
         FOR_BOTH(store_gone),
         FOR_BOTH(closed_while_waiting),

@@ -73,6 +73,10 @@ void kit_store_start(kit_store *s, kit_store_kind kind) {
         kit_redis_start(&s->redis, NULL);
         return;
     }
+    if (kind == KIT_CLUSTER) {
+        kit_cluster_start(&s->cluster);
+        return;
+    }
     snprintf(s->folder, sizeof s->folder, "/tmp/larder-ranks-XXXXXX");
     assert_non_null(mkdtemp(s->folder));
     snprintf(s->socket, sizeof s->socket, "%s/s", s->folder);
@@ -84,7 +88,14 @@ void kit_store_start(kit_store *s, kit_store_kind kind) {
 void kit_store_kill(kit_store *s) {
     if (s->kind == KIT_REDIS)
         kit_redis_kill(&s->redis);
-    else
+    else if (s->kind == KIT_CLUSTER && s->moved)
+        kit_cluster_move_back(&s->cluster, s->owner, s->heir);
+    else if (s->kind == KIT_CLUSTER) {
+        s->owner = kit_cluster_owner(&s->cluster, "*:alive:*");
+        s->heir = kit_cluster_heir(&s->cluster, s->owner);
+        kit_cluster_move(&s->cluster, s->owner, s->heir);
+        s->moved = true;
+    } else
         end_daemon(&s->pid);
 }
 
@@ -105,6 +116,10 @@ void kit_store_stop(kit_store *s) {
         kit_redis_stop(&s->redis);
         return;
     }
+    if (s->kind == KIT_CLUSTER) {
+        kit_cluster_stop(&s->cluster);
+        return;
+    }
     end_daemon(&s->pid);
     end_daemon(&s->next);
     if (s->tell >= 0)
@@ -120,6 +135,9 @@ const char *kit_store_cache(const kit_store *s, char *out, size_t cap, const cha
     if (s->kind == KIT_REDIS)
         snprintf(out, cap, "redis://127.0.0.1:%u?budget=%s&timeout=30s&job=%s&patience=%us",
                  s->redis.port, budget, job, patience);
+    else if (s->kind == KIT_CLUSTER)
+        snprintf(out, cap, "redis-cluster://127.0.0.1:%u?budget=%s&timeout=30s&job=%s&patience=%us",
+                 s->cluster.nodes[0].port, budget, job, patience);
     else
         snprintf(out, cap, "unix:%s?budget=%s&job=%s&patience=%us", s->socket, budget, job,
                  patience);

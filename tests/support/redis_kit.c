@@ -231,6 +231,19 @@ int kit_cluster_heir(const kit_cluster *c, int node) {
     return -1;
 }
 
+static bool is_master(const kit_redis *r);
+
+int kit_cluster_owner(const kit_cluster *c, const char *pattern) {
+    char command[200], out[8192];
+    snprintf(command, sizeof command, "keys '%s'", pattern);
+    for (int i = 0; i < 6; i++)
+        if (c->nodes[i].pid && is_master(&c->nodes[i]) &&
+            strncmp(kit_redis_cli(&c->nodes[i], command, out, sizeof out), "larder:", 7) == 0)
+            return i;
+    fail_msg("no node has any %s", pattern);
+    return -1;
+}
+
 static bool is_master(const kit_redis *r) {
     char out[4096];
     return strncmp(kit_redis_cli(r, "role", out, sizeof out), "master", 6) == 0;
@@ -249,6 +262,24 @@ void kit_cluster_take_over(const kit_cluster *c, int node) {
             kit_redis_cli(&c->nodes[node], "cluster failover", out, sizeof out);
         kit_nap(0.05);
     }
+}
+
+void kit_cluster_move(kit_cluster *c, int owner, int heir) {
+    kit_cluster_patience(c, 5); /* an election that comes to nothing is repeated after four times */
+    kit_cluster_take_over(c, heir);
+    while (is_master(&c->nodes[owner]))
+        kit_nap(0.05);
+}
+
+void kit_cluster_move_back(kit_cluster *c, int owner, int heir) {
+    char out[4096];
+    while (!strstr(kit_redis_cli(&c->nodes[owner], "info replication", out, sizeof out),
+                   "master_link_status:up"))
+        kit_nap(0.05);
+    kit_cluster_patience(c, 1);
+    kit_redis_kill(&c->nodes[heir]);
+    kit_cluster_wait_master(c, owner);
+    kit_cluster_patience(c, KIT_CLUSTER_PATIENCE);
 }
 
 void kit_cluster_stop(kit_cluster *c) {

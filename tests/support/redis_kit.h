@@ -47,9 +47,13 @@ void kit_cluster_start(kit_cluster *);
  * a busy machine none is given up that lives. */
 enum { KIT_CLUSTER_PATIENCE = 15 }; /* seconds */
 void kit_cluster_patience(const kit_cluster *, int seconds);
-int kit_cluster_heir(const kit_cluster *, int node); /* the replica of a master */
+int kit_cluster_owner(const kit_cluster *, const char *pattern); /* the master with such keys */
+int kit_cluster_heir(const kit_cluster *, int node);             /* the replica of a master */
 void kit_cluster_wait_master(const kit_cluster *, int node);
 void kit_cluster_take_over(const kit_cluster *, int node); /* a replica, its master being well */
+/* Its replica takes over from a master that is well; and back, after that one was killed. */
+void kit_cluster_move(kit_cluster *, int owner, int heir);
+void kit_cluster_move_back(kit_cluster *, int owner, int heir);
 void kit_cluster_stop(kit_cluster *);
 
 /* Passes bytes on between a port of its own and a server's, or does not. */
