@@ -23,6 +23,8 @@ static redisReply *ask_about(larder__redis_values *f, const char *key, int argc,
     int rc = larder__conn_ask(&n->writer, &reply, argc, argv, NULL);
     if (rc < 0 && rc != LARDER_E_STATE) /* that would be Redis' own word: it is there */
         larder__node_lose(f, n, larder_errmsg());
+    else if (rc < 0)
+        larder__redis_nodes_doubt(f);
     return rc < 0 ? NULL : reply;
 }
 

@@ -2,6 +2,7 @@
 #include "actors.h"
 #include "disk/disk_folder.h"
 #include "disk/disk_space.h"
+#include "redis/values_inside.h"
 #include "redis_model.h"
 #include "shared/value.h"
 #include "unix/pinned_blocks.h"
@@ -58,6 +59,11 @@ WRAP(int, larder__disk_giving, larder__disk_folder *f, double patience) {
 WRAP(uint64_t, larder__disk_limit, uint64_t budget, uint64_t index_bytes) {
     return broken_is("budget") ? budget / LARDER__DISK_BLOCK
                                : __real_larder__disk_limit(budget, index_bytes);
+}
+
+/* "lookout": nobody looks for a server that was lost. */
+WRAP(double, larder__redis_nodes_tend, larder__redis_values *f, double now) {
+    return broken_is("lookout") ? now + 3600 : __real_larder__redis_nodes_tend(f, now);
 }
 
 /* ---- a disk's tables are memory, where a process may be killed or overtaken at any point ----- */

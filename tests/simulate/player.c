@@ -277,6 +277,7 @@ static void claim(table *t, const uint64_t *keys, size_t n, uint32_t tag) {
     for (size_t i = 0; i < n; i++)
         alone += larder__ticket_alone(&c->tickets[i]);
     t->me->alone += alone;
+    t->me->together += n - alone;
     if (t->twin)
         compare(t, c);
     hand_over(t, c);
@@ -312,6 +313,7 @@ static void epoch(table *t) {
     larder_pick picks[PLAY_BATCH_MOST];
     memset(me->times, 0, sizeof me->times);
     me->last_begun = played.over;
+    me->together = 0;
     larder__cache_epoch(t->cache, me->epoch);
     if (t->twin)
         larder__cache_epoch(t->twin, me->epoch);
@@ -379,7 +381,19 @@ static void open_twin(table *t) {
     larder__args_free(&args);
 }
 
+bool player_alone(const player *p) { return p->together == 0; }
 void player_init(player *p, uint32_t number) { *p = (player){.number = number}; }
+
+/* Once all is well nobody goes on alone: nothing waits for such a one, so nothing else shows it. */
+static bool still_away(const table *t) {
+    enum { MOST = 120 }; /* seconds: attempts to come back are 10 apart, leases 10 long */
+    if (!played.away || !played.away(t->me))
+        return false;
+    if (actors_now() > played.healed_at + MOST)
+        actors_complain("it stays away though all is healed");
+    actors_sleep(actors_now() + 1);
+    return true;
+}
 
 void *player_main(void *arg) {
     player *me = arg;
@@ -391,7 +405,7 @@ void *player_main(void *arg) {
     t->kitchen = actors_spawn(cook, t);
     do
         epoch(t);
-    while (!me->last_begun && !actors_complaint());
+    while ((!me->last_begun || still_away(t)) && !actors_complaint());
     t->closing = true;
     actors_wake(t, 0);
     actors_join(t->kitchen);

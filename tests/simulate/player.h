@@ -10,6 +10,8 @@
 
 enum { PLAY_KEYS_MOST = 96, PLAY_BATCH_MOST = 8, PLAYERS_MOST = 5, PLAY_AHEAD = 3 };
 
+typedef struct player player;
+
 typedef struct play { /* what all jobs of a schedule know */
     uint64_t seed;
     uint32_t keys, batch, players;
@@ -18,8 +20,11 @@ typedef struct play { /* what all jobs of a schedule know */
     uint64_t budget;
     double read_most, train_most; /* seconds to read a sample, to train on a batch */
     bool over;                    /* the epoch that comes next is the last */
+    double healed_at;             /* from when on nothing goes wrong */
     bool calm; /* one job and no mishap: it gets what a cache of its own would give it */
     int (*open)(larder__cache **out, uint32_t player);
+    /* Is it cut off from those it shares with, or from its bytes? NULL: nobody asks. */
+    bool (*away)(const player *);
     void (*leaving)(larder__cache *); /* NULL: nothing is to be looked at before it is closed */
     bool large;                       /* some samples are */
     uint32_t sets;                    /* jobs have so many data sets, whose bytes differ; 0: one */
@@ -33,13 +38,14 @@ typedef struct play { /* what all jobs of a schedule know */
 } play;
 extern play played;
 
-typedef struct player { /* outlives its process */
+struct player { /* outlives its process */
     uint32_t number;
     uint64_t epoch, epochs_whole;
     uint64_t served, hits, made, waited, taken_over, alone, stuck, below, compared, alike;
     uint8_t times[PLAY_KEYS_MOST]; /* served in this epoch */
     bool last_begun, done;
-} player;
+    uint64_t together; /* samples of its last epoch that the others were asked about */
+};
 
 /* Users of the made world. What the last of them has under the name of the data set are other
  * bytes: whoever is served those of somebody else notices. */
@@ -50,6 +56,7 @@ uint32_t play_size(uint64_t key);
 larder_buf *play_make(uint64_t key);
 void play_check(uint64_t key, larder_buf *, const char *when); /* its bytes */
 void player_init(player *, uint32_t number);
+bool player_alone(const player *); /* in all of its last epoch */
 void *player_main(void *player);
 
 #endif

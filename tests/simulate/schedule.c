@@ -256,6 +256,7 @@ static uint64_t trouble(uint32_t without) {
 static void heal(void) {
     actors_log("all is healed");
     s.healed = played.over = true;
+    played.healed_at = actors_now();
     clear_up(NULL);
     wires_hasten();
     for (uint32_t i = 0; i < ACTOR_PROCESSES; i++)

@@ -202,6 +202,12 @@ static void test_without_last_record(void **st) {
     find(SCHEDULE_GROUP, "last", "never was in the journal");
 }
 
+static void test_lost_for_good(void **st) {
+    (void)st;
+    find(SCHEDULE_GROUP, "lookout", "it stays away though all is healed");
+    find(SCHEDULE_FAR, "lookout", "it stays away though all is healed");
+}
+
 static void test_disk_without_checksum(void **st) {
     (void)st;
     find(SCHEDULE_DISK, "checksum", "a wrong byte");
@@ -247,6 +253,7 @@ int main(void) {
         cmocka_unit_test(test_strangers_may_write),
         cmocka_unit_test(test_strangers_show_nothing),
         cmocka_unit_test(test_without_last_record),
+        cmocka_unit_test(test_lost_for_good),
         cmocka_unit_test(test_disk_without_checksum),
         cmocka_unit_test(test_disk_without_names),
         cmocka_unit_test(test_disk_without_lock),

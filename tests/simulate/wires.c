@@ -326,6 +326,15 @@ bool wires_cut(const actor_process *p) {
     return found;
 }
 
+uint32_t wires_live(const actor_process *p) {
+    uint32_t n = 0;
+    for (int fd = descriptor_next(-1); fd >= 0; fd = descriptor_next(fd)) {
+        opened *o = descriptor_at(fd);
+        n += o->kind == &stream_kind && !((wire *)o)->dead && descriptor_owner(fd) == p;
+    }
+    return n;
+}
+
 void wires_hasten(void) {
     double soon = actors_now() + wires_now.most;
     for (opened *o = opened_first(); o; o = o->next) {

@@ -101,6 +101,7 @@ static void begin(void) {
     d.stop = false;
     d.server = NULL;
     played.open = attach;
+    played.away = player_alone;
     back(NULL);
 }
 

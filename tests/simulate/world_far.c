@@ -6,6 +6,7 @@
 #include "plugins.h"
 #include "redis/redis_store.h"
 #include "redis_model.h"
+#include "wires.h"
 #include "worlds.h"
 
 #include <stdio.h>
@@ -37,6 +38,11 @@ static int open_far(larder__cache **out, uint32_t number) {
     return rc;
 }
 
+/* It has a connection to write and one or two to read. */
+static bool away(const player *p) {
+    return wires_live(actors_process(WORLD_FIRST_PLAYER + p->number)) < 2 + p->number % 2;
+}
+
 /* Values are larder:V:DATA:OWNER:FORM:ID:MARK. */
 static void look_at(void *arg, const char *key, const void *bytes, size_t n, bool ttl) {
     const larder__cache *c = arg;
@@ -60,6 +66,7 @@ static void leaving(larder__cache *c) {
 static void begin(void) {
     world_group.begin();
     played.open = open_far;
+    played.away = away;
     played.leaving = played.players == 1 && played.calm ? leaving : NULL;
     if (played.exchanges) { /* of jobs that share */
         played.exchanges = false;

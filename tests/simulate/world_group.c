@@ -47,6 +47,7 @@ static void begin(void) {
     redis_model_forgets_last = broken_is("last");
     redis_model_short = 32;
     played.open = join;
+    played.away = player_alone;
     back(NULL);
 }
 
