@@ -29,6 +29,7 @@ typedef struct wire { /* an end of a stream, or a listener */
     piece *pieces;
     size_t first, count, piece_cap;
     bool ended, dead; /* nothing more comes after that; nothing can be sent */
+    bool shut;        /* by who has it */
     double ended_at, last_at;
     double receive, send;
     bool nonblocking;
@@ -303,7 +304,10 @@ static void cut(wire *t) {
 
 void wires_shutdown(int fd) {
     wire *t = stream_at(fd);
-    if (!t || !t->peer)
+    if (!t)
+        return;
+    t->shut = true;
+    if (!t->peer)
         return;
     end_stream(t->peer, way(), SIZE_MAX);
     t->dead = true;
@@ -326,11 +330,11 @@ bool wires_cut(const actor_process *p) {
     return found;
 }
 
-uint32_t wires_live(const actor_process *p) {
+uint32_t wires_given_up(const actor_process *p) {
     uint32_t n = 0;
     for (int fd = descriptor_next(-1); fd >= 0; fd = descriptor_next(fd)) {
         opened *o = descriptor_at(fd);
-        n += o->kind == &stream_kind && !((wire *)o)->dead && descriptor_owner(fd) == p;
+        n += o->kind == &stream_kind && ((wire *)o)->shut && descriptor_owner(fd) == p;
     }
     return n;
 }

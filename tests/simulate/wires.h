@@ -36,7 +36,7 @@ bool wires_lock(int fd); /* the one there is; false: another process has it */
 /* Cuts some connection: both ends notice, and what was under way is lost, or not all of it. A
  * connection of this process if it is not NULL. False: there is none. */
 bool wires_cut(const actor_process *);
-uint32_t wires_live(const actor_process *); /* its connections whose other end is there */
+uint32_t wires_given_up(const actor_process *); /* connections that it shut and still has */
 void wires_hasten(void); /* what is under way arrives soon, however slow it was */
 
 #endif

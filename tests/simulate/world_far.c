@@ -38,9 +38,9 @@ static int open_far(larder__cache **out, uint32_t number) {
     return rc;
 }
 
-/* It has a connection to write and one or two to read. */
+/* What it has given up stays until all connections to that server are made anew. */
 static bool away(const player *p) {
-    return wires_live(actors_process(WORLD_FIRST_PLAYER + p->number)) < 2 + p->number % 2;
+    return wires_given_up(actors_process(WORLD_FIRST_PLAYER + p->number));
 }
 
 /* Values are larder:V:DATA:OWNER:FORM:ID:MARK. */
