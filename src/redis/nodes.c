@@ -10,7 +10,8 @@
 #include <string.h>
 
 static const double RETRY_FIRST = 0.1, RETRY_MOST = 5; /* seconds between two looks for a node */
-static const double MAP_EVERY = 0.3;                   /* between two looks at the map */
+static const double MAP_EVERY = 0.3;                   /* between two looks at the map, */
+static const double HOLES_EVERY = 1;                   /* of one that lacks slots */
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
@@ -199,8 +200,9 @@ static uint16_t read_node(larder__redis_values *f, const redisReply *r, const ch
     return node_number(f, said ? host->str : asked, (uint16_t)r->element[1]->integer);
 }
 
-/* One range of slots; false: nonsense. */
-static bool read_range(larder__redis_values *f, const redisReply *r, const char *asked) {
+/* One range of slots, and how many they are; false: nonsense. */
+static bool read_range(larder__redis_values *f, const redisReply *r, const char *asked,
+                       long long *count) {
     if (r->type != REDIS_REPLY_ARRAY || r->elements < 3)
         return false;
     const redisReply *a = r->element[0], *b = r->element[1];
@@ -220,28 +222,51 @@ static bool read_range(larder__redis_values *f, const redisReply *r, const char 
         atomic_store(&f->master[s], master);
         atomic_store(&f->reader[s], reader);
     }
+    *count += b->integer - a->integer + 1;
     return true;
 }
 
 static int learn_map(larder__redis_values *f, larder__conn *c, const char *asked) {
     redisReply *r;
+    atomic_store(&f->lost_way, false); /* who loses it from here on may know of more than this */
     int rc = larder__conn_ask(c, &r, 2, (const char *const[]){"CLUSTER", "SLOTS"}, NULL);
-    if (rc < 0)
+    if (rc < 0) {
+        atomic_store(&f->lost_way, true);
         return rc;
+    }
     bool sound = r->type == REDIS_REPLY_ARRAY && r->elements > 0;
+    long long slots = 0;
     for (uint32_t i = 0; sound && larder__redis_nodes_at(f, i); i++)
         atomic_store(&larder__redis_nodes_at(f, i)->wanted, false);
     for (size_t i = 0; sound && i < r->elements; i++)
-        sound = read_range(f, r->element[i], asked);
+        sound = read_range(f, r->element[i], asked, &slots);
     freeReplyObject(r);
-    if (!sound)
-        return larder__fail(LARDER_E_FORMAT, "%s has no slots: is it a cluster, and is it ready?",
-                            c->name);
-    atomic_store(&f->lost_way, false);
-    return 0;
+    /* Nobody is asked for what lies in slots that are nobody's: so nobody would say whose they are
+     * when they are somebody's. */
+    f->holes = sound && slots < LARDER__REDIS_SLOTS;
+    if (!sound || f->holes)
+        atomic_store(&f->lost_way, true);
+    return sound ? 0
+                 : larder__fail(LARDER_E_FORMAT,
+                                "%s has no slots: is it a cluster, and is it ready?", c->name);
 }
 
-/* From whoever answers. */
+/* From those whom the address names. */
+static int ask_hosts(larder__redis_values *f) {
+    int rc = LARDER_E_IO;
+    for (uint32_t i = 0; i < f->conf.host_count && rc < 0; i++) {
+        larder__conn c;
+        rc = larder__conn_open(&c, &f->conf, f->conf.hosts[i].name, f->conf.hosts[i].port, false);
+        if (rc < 0)
+            continue;
+        rc = learn_map(f, &c, f->conf.hosts[i].name);
+        larder__conn_close(&c);
+    }
+    return rc;
+}
+
+/* From whoever answers. Nodes may all have got other addresses while nobody asked for anything:
+ * where none is left that we know, it is as at the beginning. */
 static void learn_again(larder__redis_values *f) {
     for (uint32_t i = 0; larder__redis_nodes_at(f, i); i++) {
         larder__node *n = larder__redis_nodes_at(f, i);
@@ -251,24 +276,17 @@ static void learn_again(larder__redis_values *f) {
             return;
         larder__node_lose(f, n, larder_errmsg());
     }
+    if (larder__world_now() < f->hosts_at)
+        return;
+    ask_hosts(f);
+    f->hosts_at = larder__world_now() + RETRY_MOST; /* each may take its time to say nothing */
 }
 
 /* ---- opening and tending --------------------------------------------------------------------- */
 
 static int open_cluster(larder__redis_values *f) {
-    int rc = 0;
-    for (uint32_t i = 0; i < f->conf.host_count; i++) {
-        larder__conn c;
-        rc = larder__conn_open(&c, &f->conf, f->conf.hosts[i].name, f->conf.hosts[i].port, false);
-        if (rc < 0)
-            continue;
-        rc = learn_map(f, &c, f->conf.hosts[i].name);
-        larder__conn_close(&c);
-        if (rc == 0)
-            break;
-    }
+    int rc = ask_hosts(f), first = rc;
     bool any = false;
-    int first = rc;
     for (uint32_t i = 0; rc == 0 && larder__redis_nodes_at(f, i); i++) {
         int there = node_connect(f, larder__redis_nodes_at(f, i));
         any |= there == 0;
@@ -313,7 +331,7 @@ double larder__redis_nodes_tend(larder__redis_values *f, double now) {
     if (f->conf.cluster && atomic_load(&f->lost_way)) {
         if (now >= f->map_at) {
             learn_again(f);
-            f->map_at = larder__world_now() + MAP_EVERY;
+            f->map_at = larder__world_now() + (f->holes ? HOLES_EVERY : MAP_EVERY);
         }
         next = f->map_at;
     }

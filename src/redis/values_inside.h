@@ -105,7 +105,8 @@ struct larder__redis_values {
         uint32_t sweeps;
     } stale;
 
-    double lease_at, map_at; /* the writer's */
+    double lease_at, map_at, hosts_at; /* the writer's, */
+    bool holes;                        /* too: some slots are nobody's */
     larder__stats *stats;
     struct {
         larder__stat asked, bytes, gone, damaged, unanswered, written, written_bytes, refused, lost,

@@ -1,14 +1,12 @@
-/* Servers that were lost are found again, whenever it happened, whoever noticed and wherever their
- * keys lie by then: nobody goes on without Redis for as long as Redis is there. */
+/* A server that was lost is found again, whenever it happened and whoever noticed: nobody goes on
+ * without Redis while Redis is there. Where its keys lie by then is for test_redis_moves. */
 #include "base/world.h"
-#include "loader_kit.h"
-#include "redis/journal.h"
+#include "check.h"
 #include "redis/values_inside.h"
 #include "redis_kit.h"
 #include "shared/cache_text.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,62 +121,10 @@ static void test_late_to_notice(void **unused) {
     kit_redis_stop(&r);
 }
 
-/* ---- clusters -------------------------------------------------------------------------------- */
-
-static int join(larder__journal *j, larder__membership *out) {
-    larder_writer mine = {0}, how = {0};
-    larder_write_u32(&mine, 7);
-    larder_write_u64(&how, 0); /* it was not here before */
-    larder_write_u64(&how, 1); /* the seed of its order */
-    int rc = larder__journal_join(j, &how, &mine, 1, out);
-    larder__writer_free(&mine);
-    larder__writer_free(&how);
-    return rc;
-}
-
-static void until_joined(larder__journal *j) {
-    larder__membership joined;
-    int rc = -1;
-    for (int i = 0; i < NAPS && (rc = join(j, &joined)) < 0; i++)
-        kit_nap(NAP);
-    if (rc < 0)
-        fail_msg("never again: %s", larder_errmsg());
-}
-
-/* What is said lies on another node by now, and nobody reads or writes anything that would show it:
- * the journal alone has to find out. */
-static void test_journal_moves(void **unused) {
-    (void)unused;
-    kit_cluster k;
-    char text[100];
-    larder__journal *j;
-    larder__history h;
-    kit_redis_or_skip();
-    kit_cluster_start(&k);
-    snprintf(text, sizeof text, "redis-cluster://127.0.0.1:%u?timeout=20s", k.nodes[0].port);
-    larder__redis_values *f = open_values(text);
-    check_ok(larder__journal_open(&j, f, "m", 3, 600, 1000));
-    until_joined(j);
-    int owner = kit_cluster_owner(&k, "*:state.3"), heir = kit_cluster_heir(&k, owner);
-    check_ok(larder__journal_step(j, NULL, 0, &h));
-    kit_cluster_move(&k, owner, heir);
-    assert_true(larder__journal_step(j, NULL, 0, &h) < 0);
-    until_joined(j);
-    check_ok(larder__journal_step(j, NULL, 0, &h));
-    kit_cluster_move_back(&k, owner, heir);
-    assert_true(larder__journal_step(j, NULL, 0, &h) < 0);
-    until_joined(j);
-    check_ok(larder__journal_step(j, NULL, 0, &h));
-    larder__journal_close(&j);
-    larder__redis_values_close(&f);
-    kit_cluster_stop(&k);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lost_at_any_moment),
         cmocka_unit_test(test_late_to_notice),
-        cmocka_unit_test(test_journal_moves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
