@@ -94,6 +94,7 @@ struct larder__redis_values {
     pthread_mutex_t lock; /* all below */
     pthread_cond_t work, settled;
     larder__writes queue, parked; /* parked: deletions for nodes that are away */
+    double unpark_at;             /* those are tried again, if all nodes are there */
     uint64_t queued_bytes;
     size_t under_way;
     bool stop, woken; /* woken: something is to be tended that was not when it was last looked at */

@@ -17,6 +17,7 @@ enum {
     TRIES = 5
 };
 static const double LAST_WORDS = 2; /* seconds for what is left at the end */
+static const double PARKED = 1;     /* before what was parked is tried again */
 
 /* ---- the queue ------------------------------------------------------------------------------- */
 
@@ -149,6 +150,8 @@ typedef struct round { /* what is written together */
 static void park(larder__redis_values *f, larder__write *op) {
     pthread_mutex_lock(&f->lock);
     bool room = f->parked.count < PARKED_MOST;
+    if (!f->parked.first)
+        f->unpark_at = larder__world_now() + PARKED;
     if (room)
         ops_push(&f->parked, op);
     pthread_mutex_unlock(&f->lock);
@@ -256,19 +259,25 @@ static void work_off(larder__redis_values *f, round_ *r) {
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Deletions that waited for a node to come back. */
-static void unpark(larder__redis_values *f) {
+/* Deletions that waited for a node to come back, or to take them: one that refuses them (it is
+ * full, or has become a replica) would else be asked as fast as it answers. Returns when there is
+ * something to do again. */
+static double unpark(larder__redis_values *f, double next) {
     if (larder__redis_values_away(f))
-        return;
+        return next;
     pthread_mutex_lock(&f->lock);
-    for (larder__write *op; (op = ops_pop(&f->parked));)
+    bool due = larder__world_now() >= f->unpark_at;
+    for (larder__write *op; due && (op = ops_pop(&f->parked));)
         ops_push(&f->queue, op);
+    if (f->parked.first && f->unpark_at < next)
+        next = f->unpark_at;
     pthread_mutex_unlock(&f->lock);
+    return next;
 }
 
 static double tend(larder__redis_values *f) {
     double next = larder__redis_nodes_tend(f, larder__world_now());
-    unpark(f);
+    next = unpark(f, next);
     larder__lease_renew(f, larder__world_now());
     if (f->lease && f->lease_at < next)
         next = f->lease_at;

@@ -1,6 +1,8 @@
 /* A cluster whose slots move, or whose nodes are replaced, while nobody asks for values there:
- * groups, ranks and whoever reads later find where things lie now all the same. */
+ * groups, ranks and whoever reads later find where things lie now all the same. And a server that
+ * takes no deletions is not asked without a pause. */
 #include "base/mem.h"
+#include "base/world.h"
 #include "check.h"
 #include "redis/journal.h"
 #include "redis/redis_relay.h"
@@ -8,6 +10,7 @@
 #include "shared/cache_text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LAST = 16383, TRIES = 12000 }; /* TRIES: a twentieth of a second each, for what hangs */
@@ -228,6 +231,39 @@ static void test_slots_of_nobody(void **unused) {
     stop(&c);
 }
 
+/* Each time it is asked it says no, and that is all it has to do meanwhile. */
+static void test_takes_no_deletions(void **unused) {
+    (void)unused;
+    kit_redis r;
+    larder__cache_text cache;
+    larder__redis_values *far;
+    char text[200], out[16384];
+    const char *no;
+    kit_redis_or_skip();
+    kit_redis_start(&r, NULL);
+    snprintf(text, sizeof text, "redis://127.0.0.1:%u?budget=1MiB&timeout=20s", r.port);
+    check_ok(larder__cache_text_parse(&cache, text, ""));
+    larder__redis_values_conf conf = {.redis = &cache.redis, .identity = 5, .owner = "o"};
+    check_ok(larder__redis_values_open(&far, &conf));
+    assert_true(write_one(far, 1));
+    assert_int_equal(kit_redis_number(&r, "dbsize"), 1);
+    tell(&r, "config set min-replicas-to-write 1");
+    double begun = larder__world_now();
+    larder__redis_values_drop(far, &(larder__value){.id = 1, .mark = 1});
+    until(&r, "info commandstats", "cmdstat_unlink");
+    kit_nap(0.5);
+    no = strstr(kit_redis_cli(&r, "info commandstats", out, sizeof out), "cmdstat_unlink");
+    no = strstr(no, "rejected_calls=");
+    double most = larder__world_now() - begun + 2;
+    assert_true((double)strtol(no + strlen("rejected_calls="), NULL, 10) <= most);
+    tell(&r, "config set min-replicas-to-write 0");
+    for (int i = 0; kit_redis_number(&r, "dbsize") && i < TRIES; i++)
+        kit_nap(0.05);
+    assert_int_equal(kit_redis_number(&r, "dbsize"), 0);
+    larder__redis_values_close(&far);
+    kit_redis_stop(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slot_moves),
@@ -235,6 +271,7 @@ int main(void) {
         cmocka_unit_test(test_all_nodes_are_replaced),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_slots_of_nobody),
+        cmocka_unit_test(test_takes_no_deletions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
