@@ -124,6 +124,14 @@ void larder__redis_values_sweep(larder__redis_values *f, uint64_t bits, uint64_t
     larder__redis_writer_wake(f);
 }
 
+/* Lost half-way: when it is found again all of it is looked at anew. Nobody else does. */
+static bool was_lost(larder__node *n) {
+    bool lost = !atomic_load(&n->up);
+    if (lost)
+        memcpy(n->scan, "0", 2);
+    return lost;
+}
+
 bool larder__sweep_some(larder__redis_values *f, larder__node *n) {
     char pattern[LARDER__KEY];
     redisReply *r;
@@ -145,7 +153,8 @@ bool larder__sweep_some(larder__redis_values *f, larder__node *n) {
     if (rc < 0) {
         if (rc != LARDER_E_STATE)
             larder__node_lose(f, n, larder_errmsg());
-        n->scan[0] = '\0';
+        if (!was_lost(n)) /* it has said no, and would again */
+            n->scan[0] = '\0';
         return false;
     }
     bool sound = r->type == REDIS_REPLY_ARRAY && r->elements == 2 &&
@@ -161,6 +170,6 @@ bool larder__sweep_some(larder__redis_values *f, larder__node *n) {
     if (!sound || strcmp(n->scan, "0") == 0)
         n->scan[0] = '\0';
     freeReplyObject(r);
-    return n->scan[0] != '\0';
+    return !was_lost(n) && n->scan[0] != '\0';
 }
 #endif

@@ -1,7 +1,9 @@
 /* A cluster whose slots move, or whose nodes are replaced, while nobody asks for values there:
  * groups, ranks and whoever reads later find where things lie now all the same. And a server that
- * takes no deletions is not asked without a pause. */
+ * takes no deletions is not asked without a pause, and what nobody owns goes although the look for
+ * it was cut off. */
 #include "base/mem.h"
+#include "base/versions.h"
 #include "base/world.h"
 #include "check.h"
 #include "redis/journal.h"
@@ -264,6 +266,45 @@ static void test_takes_no_deletions(void **unused) {
     kit_redis_stop(&r);
 }
 
+/* ---- what nobody owns ------------------------------------------------------------------------ */
+
+/* The look for it is cut off half-way, and begins anew. */
+static void test_sweep_is_cut_off(void **unused) {
+    (void)unused;
+    enum { LEFT = 40000 };
+    kit_redis r;
+    kit_proxy p;
+    larder__cache_text cache;
+    larder__redis_values *far;
+    char text[300], out[1000];
+    kit_redis_or_skip();
+    kit_redis_start(&r, NULL);
+    kit_proxy_start(&p, r.port);
+    snprintf(text, sizeof text, "redis://127.0.0.1:%u?budget=1MiB&timeout=2s", p.port);
+    check_ok(larder__cache_text_parse(&cache, text, ""));
+    snprintf(
+        text, sizeof text,
+        "eval \"for i=1,%d do redis.call('SET','larder:%u:%016x:gone:0:'..i..':1','x') end\" 0",
+        LEFT, larder__speaks.value, 5);
+    kit_redis_cli(&r, text, out, sizeof out);
+    assert_int_equal(kit_redis_number(&r, "dbsize"), LEFT);
+    larder__redis_values_conf conf = {
+        .redis = &cache.redis, .identity = 5, .owner = "o", .lease = true};
+    check_ok(larder__redis_values_open(&far, &conf));
+    while (kit_redis_number(&r, "dbsize") >= LEFT)
+        kit_nap(0.001);
+    p.mode = KIT_CUT;
+    for (int i = 0; !larder__redis_values_away(far) && i < TRIES; i++)
+        kit_nap(0.05);
+    p.mode = KIT_PASS;
+    for (int i = 0; kit_redis_number(&r, "dbsize") > 1 && i < TRIES; i++)
+        kit_nap(0.05);
+    assert_int_equal(kit_redis_number(&r, "dbsize"), 1); /* our lease */
+    larder__redis_values_close(&far);
+    kit_proxy_stop(&p);
+    kit_redis_stop(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slot_moves),
@@ -272,6 +313,7 @@ int main(void) {
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_slots_of_nobody),
         cmocka_unit_test(test_takes_no_deletions),
+        cmocka_unit_test(test_sweep_is_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
