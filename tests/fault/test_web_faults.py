@@ -369,6 +369,27 @@ class Faults(unittest.TestCase):
         self.http.faults.set((".", "close", 20))
         self.check_fine(p.communicate("\n", timeout=120)[0].splitlines())
 
+    @unittest.skipUnless(web_kit.have_nginx() and shutil.which("openssl"), "no nginx or openssl")
+    def test_connection_dies_without_a_word(self):
+        """All requests share it: what stalled there goes on over another, and so does what follows."""
+        certificate = web_kit.make_certificate(ROOT)
+        server = web_kit.Nginx(self.www, certificate)
+        between = web_kit.Between(server.port)
+        try:
+            uri = f"https://127.0.0.1:{between.port}/s.tar?ca={certificate}.pem&stall=1s&connect=2s&retries=20&backoff=0ms"
+            p = subprocess.Popen(
+                [f"{BUILD}/tool_read", uri, "all", "again", "again"], env=self.env, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+            self.check_fine([p.stdout.readline() for _ in range(12)])
+            between.forsake()
+            lines = p.communicate("\n\n", timeout=400)[0].splitlines()
+            self.check_fine(lines)
+            self.check_fine(lines[12:])
+        finally:
+            between.close()
+            server.close()
+
     # -- interrupting
 
     def test_interrupt(self):

@@ -111,6 +111,49 @@ def have_nginx():
     return bool(shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/sbin"))
 
 
+class Between:
+    """Passes bytes on to a server, until it forsakes those who are connected: it takes what they say,
+    and nothing comes of it."""
+
+    def __init__(self, to):
+        self.to, self.pairs, self.forsaken = to, [], set()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near = self.listener.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:
+                return
+            pair = (near, far)
+            self.pairs.append(pair)
+            for a, b in (pair, pair[::-1]):
+                threading.Thread(target=self._pass, args=(pair, a, b), daemon=True).start()
+
+    def _pass(self, pair, a, b):
+        try:
+            while data := a.recv(1 << 16):
+                if pair not in self.forsaken:
+                    b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def forsake(self):
+        self.forsaken.update(self.pairs)
+
+    def close(self):
+        for s in (self.listener, *(s for pair in self.pairs for s in pair)):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            s.close()
+
+
 def make_certificate(folder):
     """A certificate for 127.0.0.1 that nobody signed; the path without its ending."""
     path = os.path.join(folder, "certificate")

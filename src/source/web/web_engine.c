@@ -147,6 +147,16 @@ static void set_protocols(CURL *c, bool tls) {
 #endif
 }
 
+/* A connection that many share may be dead without a word, and would be taken for all that follows
+ * as long as somebody is in it. So after a stall whoever begins gets one of its own, until those
+ * who were under way then have left. */
+static bool doubts_connections(const larder__web_engine *e) {
+    const larder__web_try *t = e->busy;
+    while (t && t->begun > e->stalled)
+        t = t->next;
+    return e->stalled > 0 && t;
+}
+
 /* Errors of setopt can only be those of memory, which shows when the transfer begins. */
 static void set_options(larder__web_engine *e, larder__web_try *t) {
     const larder__web_conf *conf = &e->web->conf;
@@ -170,6 +180,7 @@ static void set_options(larder__web_engine *e, larder__web_try *t) {
     curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)LARDER__WEB_REDIRECTS);
     curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     curl_easy_setopt(c, CURLOPT_PIPEWAIT, tls ? 1L : 0L);
+    curl_easy_setopt(c, CURLOPT_FRESH_CONNECT, tls && doubts_connections(e) ? 1L : 0L);
     set_protocols(c, tls);
     if (e->web->ca)
         curl_easy_setopt(c, CURLOPT_CAINFO, e->web->ca);
@@ -325,8 +336,11 @@ static void end_stalled(larder__web_engine *e) {
     for (larder__web_try *t = e->busy, *next; t; t = next) {
         next = t->next;
         t->dripped = t->answering && now - t->paced > 2 * conf->stall;
-        if (t->dripped || now - t->moved > conf->stall + (t->answering ? 0 : conf->connect))
+        if (t->dripped || now - t->moved > conf->stall + (t->answering ? 0 : conf->connect)) {
+            e->stalled = now;
+            curl_easy_setopt(t->easy, CURLOPT_FORBID_REUSE, 1L); /* the last to leave closes it */
             end_try(e, t, CURLE_OPERATION_TIMEDOUT);
+        }
     }
 }
 
