@@ -71,7 +71,7 @@ struct larder__server {
     bool hoarded;
     bool ending;                /* clients are left alone, with what they still read */
     larder__inbox idle;         /* room for what comes in, of whoever it comes from */
-    bool making;                /* something was being made when we last looked */
+    bool making;                /* something was being made when we last looked, or may be since */
     larder__server_shown *seen; /* NULL: not shown */
     double seen_at; /* when that was brought up to date; `stale`: not since something happened */
     bool stale;

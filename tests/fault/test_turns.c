@@ -744,6 +744,27 @@ static void each_claim_looks(void **st) {
     stranger_hang_up(&t);
 }
 
+/* What is promised in the moment after a look is looked at too, though nobody says a word more:
+ * whoever promised it may be stopped, and others wait for it. */
+static void a_promise_after_a_look(void **st) {
+    (void)st;
+    const larder__hello h = stranger_hello();
+    stranger_line t;
+    larder_reader body;
+    come(&t, geteuid());
+    assert_int_equal(greet(&t, &h), LARDER__MSG_WELCOME);
+    claim(&t, 0, STRANGER_KEYS, 100);
+    server->making = false;
+    server->watch_at = larder__world_now();
+    turn();
+    assert_int_equal(next(&t, &body), LARDER__MSG_TICKETS);
+    assert_true(server->sets[0]->makings > 0);
+    assert_true(server->making); /* else it would wait until somebody says something */
+    while (server->sets[0]->makings)
+        assert_int_equal(larder__server_turn(server, -1), 1);
+    stranger_hang_up(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_flood, begin, end),
@@ -764,6 +785,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(touched_and_left, begin, end),
         cmocka_unit_test_setup_teardown(a_large_claim, begin, end),
         cmocka_unit_test_setup_teardown(each_claim_looks, begin, end),
+        cmocka_unit_test_setup_teardown(a_promise_after_a_look, begin, end),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
