@@ -29,6 +29,7 @@ int larder__loader_enter(larder_loader *l) {
 int larder__loader_fail(larder_loader *l, int code) {
     l->failed = code;
     snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
+    pthread_cond_broadcast(&l->ready); /* nothing more is filled for whoever waits */
     return code;
 }
 

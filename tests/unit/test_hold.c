@@ -89,6 +89,38 @@ static void holds_have_a_limit(void **state) {
     larder_loader_close(&l);
 }
 
+static void *take_another(void *arg) {
+    const larder_batch *b;
+    while (larder_loader_next(arg, &b) >= 0) { /* one may be complete by then */
+    }
+    return NULL;
+}
+
+/* Whoever waits for a batch in another thread hears of it that the run is over. */
+static void a_limit_and_one_who_waits(void **state) {
+    (void)state;
+    larder_loader_conf c = kit_conf("slow:latency=200ms:" SOURCE, "lru");
+    c.cache = "0";
+    c.threads = 1;
+    c.batch = 40; /* of several reads */
+    c.prefetch = 4;
+    c.hold_most = 1;
+    larder_loader *l = open_loader(&c);
+    const larder_batch *holds[2], *b = take(l);
+    pthread_t waits;
+    check_ok(larder_loader_hold(l, b, &holds[0]));
+    check_ok(larder_loader_done(l, b));
+    b = take(l);
+    check_ok(larder_loader_hold(l, b, &holds[1]));
+    assert_int_equal(pthread_create(&waits, NULL, take_another, l), 0);
+    usleep(100000);
+    assert_int_equal(larder_loader_done(l, b), LARDER_E_FULL);
+    assert_int_equal(pthread_join(waits, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        larder_batch_release(&holds[i]);
+    larder_loader_close(&l);
+}
+
 /* Memory comes back: one batch held at a time needs no new one after the first few. */
 static int pins, unpins, refuse;
 static int pin(void *memory, size_t bytes, unsigned flags) {
@@ -508,6 +540,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_on_hold),
         cmocka_unit_test(holds_have_a_limit),
+        cmocka_unit_test(a_limit_and_one_who_waits),
         cmocka_unit_test(pinned_memory),
         cmocka_unit_test(hold_in_a_child),
         cmocka_unit_test(epochs_by_number),

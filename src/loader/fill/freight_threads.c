@@ -169,10 +169,9 @@ static size_t make_rest(larder_loader *l, larder__scratch *scratch, const piece 
 
 static void give_up(larder_loader *l, int rc) {
     larder__freight *d = l->device;
-    if (d->decode == LARDER__DECODE_THERE) {
+    if (d->decode == LARDER__DECODE_THERE)
         larder__loader_fail(l, larder__fail_in(rc, "decode=gpu"));
-        pthread_cond_broadcast(&l->ready);
-    } else if (!d->lost)
+    else if (!d->lost)
         larder__note(l->stats,
                      "the GPU decodes no more, and all pictures are decoded by the cores: %s",
                      larder_errmsg());

@@ -159,10 +159,8 @@ static bool join(larder_loader *l, larder__place *p) {
     pthread_mutex_unlock(&l->lock);
     int rc = larder__batch_join(l, p);
     pthread_mutex_lock(&l->lock);
-    if (rc < 0) {
+    if (rc < 0)
         larder__loader_fail(l, rc);
-        pthread_cond_broadcast(&l->ready);
-    }
     return rc == 0;
 }
 
@@ -282,10 +280,8 @@ void *larder__worker_run(void *arg) {
     stand_back(l);
     int rc = larder__loader_scratch(l, &scratch);
     pthread_mutex_lock(&l->lock);
-    if (rc < 0) {
+    if (rc < 0)
         larder__loader_fail(l, rc);
-        pthread_cond_broadcast(&l->ready);
-    }
     larder__seat_take(&l->seats[l->seated++]);
     while (!l->stop && !l->failed)
         if (!work(l, scratch))
