@@ -382,6 +382,25 @@ class Trouble(unittest.TestCase):
                 next(iter(l))
             self.assertIn("collate_fn: ZeroDivisionError", str(e.exception))
 
+    def test_collate_fn_fails_for_the_evaluator(self):
+        """Whoever waits for a batch to look at hears of it."""
+        looked = os.path.join(FOLDER.name, "looked")
+
+        def fussy(samples):
+            if os.path.exists(looked):
+                raise ValueError("of ours")
+            return doubled(samples)
+
+        def evaluator(b):
+            open(looked, "w").close()
+            return numpy.ones(len(b.ids), numpy.float32)
+
+        with opened(recipe="impact:eval=realtime", collate_fn=fussy, evaluator=evaluator) as l:
+            for b in l:
+                l.report(loss=numpy.ones(len(b.ids), numpy.float32))
+            with self.assertRaisesRegex(larder.Error, "collate_fn: ValueError: of ours"):
+                next(iter(l))
+
     def test_bad_samples_are_left_out(self):
         class Bad(Pictures):
             def __getitem__(self, i):

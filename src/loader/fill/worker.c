@@ -173,8 +173,8 @@ void larder__place_prepared(larder_loader *l, larder__scratch *scratch, larder__
         larder__bad_replace(l, scratch, p);
         pthread_mutex_lock(&l->lock);
     }
-    if (p->unprepared == 0 && l->maker.whole && !join(l, p))
-        return;
+    if (p->unprepared == 0 && l->maker.whole && !join(l, p) && !p->calm)
+        return; /* nobody takes it; who evaluates waits for all rows, and hears it then */
     if (last && l->pipeline && !l->conf.order_only && larder__pipeline_mixes(l->pipeline)) {
         pthread_mutex_unlock(&l->lock);
         int rc = larder__mixing_do(l, p);
