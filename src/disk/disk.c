@@ -184,10 +184,12 @@ void larder__disk_rest(larder__disk *d, _Atomic double *until, const char *forma
 bool larder__disk_lost(larder__disk *d) {
     if (!larder__disk_gone(d->folder))
         return false;
-    if (!atomic_exchange(&d->said_gone, true))
-        larder__disk_rest(d, &d->no_writes_until,
-                          "a table there cannot be read any more (its disk fails, or somebody made "
-                          "it shorter), so the folder is used no more by this job");
+    if (atomic_load(&d->said_gone))
+        return true;
+    larder__disk_rest(d, &d->no_writes_until,
+                      "a table there cannot be read any more (its disk fails, or somebody made it "
+                      "shorter), so the folder is used no more by this job");
+    atomic_store(&d->said_gone, true); /* now: nobody goes on, perhaps to the end, before it is */
     return true;
 }
 
