@@ -18,7 +18,7 @@ import kit  # noqa: F401
 import larder
 with tempfile.TemporaryDirectory() as at:
     def open_loader():
-        return larder.Loader("mem:?n=200&h=8&w=8&c=3", 8, cache=f"disk:{at}/cache?budget=4MiB", dtype="uint8", epochs=3)
+        return larder.Loader("mem:?n=200&h=8&w=8&c=3", 8, cache=f"disk:{at}/cache?budget=4MiB", dtype="uint8", epochs=3, prefetch=4)
     if not early: # the handler that is set later is covered when the next folder is opened
         open_loader().close()
         faulthandler.enable()
