@@ -5,8 +5,11 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/parcel.h"
+#include "loader/inside.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -89,36 +92,66 @@ static void holds_have_a_limit(void **state) {
     larder_loader_close(&l);
 }
 
-static void *take_another(void *arg) {
-    const larder_batch *b;
-    while (larder_loader_next(arg, &b) >= 0) { /* one may be complete by then */
+/* Storage that does not answer until it is told to. */
+static _Atomic bool shut;
+static int read_gated(void *arg, const uint64_t *ids, size_t n, larder_read *out) {
+    (void)arg;
+    while (shut)
+        usleep(1000);
+    for (size_t i = 0; i < n; i++) {
+        larder__field id = {LARDER__FIELD_ARRAY, LARDER_I64, 0, {0}, "id", 2, (void *)&ids[i], 8};
+        out[i] = (larder_read){0};
+        out[i].code = larder__parcel_make(&out[i].buf, &id, 1);
     }
+    return 0;
+}
+
+static _Atomic int heard; /* 0: it waits */
+static void *wait_for_next(void *arg) {
+    const larder_batch *b;
+    heard = larder_loader_next(arg, &b);
     return NULL;
 }
 
-/* Whoever waits for a batch in another thread hears of it that the run is over. */
-static void a_limit_and_one_who_waits(void **state) {
+static bool waits(larder_loader *l) {
+    pthread_mutex_lock(&l->lock);
+    bool waiting = l->stall.waiting; /* said by who is about to wait, without letting go */
+    pthread_mutex_unlock(&l->lock);
+    return waiting;
+}
+
+/* Where one thread gives a batch back and so ends the run, another that waits for one hears of it:
+ * nobody goes on to prepare what it waits for. */
+static void a_failure_wakes_who_waits(void **state) {
     (void)state;
-    larder_loader_conf c = kit_conf("slow:latency=200ms:" SOURCE, "lru");
-    c.cache = "0";
-    c.threads = 1;
-    c.batch = 40; /* of several reads */
-    c.prefetch = 4;
+    const larder_own_source own = {.size = sizeof own, .count = 203, .read = read_gated};
+    larder_loader_conf c = kit_conf(NULL, "lru");
+    c.own = &own;
+    c.augment = NULL;
+    c.prefetch = 2;
     c.hold_most = 1;
+    shut = false;
+    heard = 0;
     larder_loader *l = open_loader(&c);
-    const larder_batch *holds[2], *b = take(l);
-    pthread_t waits;
-    check_ok(larder_loader_hold(l, b, &holds[0]));
-    check_ok(larder_loader_done(l, b));
-    b = take(l);
-    check_ok(larder_loader_hold(l, b, &holds[1]));
-    assert_int_equal(pthread_create(&waits, NULL, take_another, l), 0);
-    usleep(100000);
-    assert_int_equal(larder_loader_done(l, b), LARDER_E_FULL);
-    assert_int_equal(pthread_join(waits, NULL), 0);
-    for (int i = 0; i < 2; i++)
-        larder_batch_release(&holds[i]);
+    const larder_batch *holds[2];
+    const larder_batch *first = take(l), *second = take(l);
+    check_ok(larder_loader_hold(l, first, &holds[0]));
+    check_ok(larder_loader_hold(l, second, &holds[1]));
+    shut = true;
+    check_ok(larder_loader_done(l, first));
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, wait_for_next, l), 0);
+    while (!waits(l))
+        usleep(1000);
+    assert_int_equal(larder_loader_done(l, second), LARDER_E_FULL);
+    for (int i = 0; i < 60000 && !heard; i++)
+        usleep(1000);
+    assert_int_equal(heard, LARDER_E_FULL);
+    pthread_join(other, NULL);
+    shut = false;
     larder_loader_close(&l);
+    larder_batch_release(&holds[0]);
+    larder_batch_release(&holds[1]);
 }
 
 /* Memory comes back: one batch held at a time needs no new one after the first few. */
@@ -540,7 +573,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_on_hold),
         cmocka_unit_test(holds_have_a_limit),
-        cmocka_unit_test(a_limit_and_one_who_waits),
+        cmocka_unit_test(a_failure_wakes_who_waits),
         cmocka_unit_test(pinned_memory),
         cmocka_unit_test(hold_in_a_child),
         cmocka_unit_test(epochs_by_number),
