@@ -176,12 +176,14 @@ static void judge(larder__redis_relay *r, double now) {
     larder__relay_judge(&r->core, now, "Redis");
     if (!r->conn.context || r->core.failed)
         return; /* nobody can be heard now */
+    /* Nobody is looked for while nothing is wished for, and what they say may have been deleted. */
+    double since = fmax(r->connected_at, r->core.wished_at);
     for (uint32_t k = 0; r->core.met && k < r->core.world; k++) {
         if (!larder__relay_waits(&r->core, k))
             continue;
         if (r->left[k] == r->core.serial) /* what it gave before it left lies there */
             snprintf(why, sizeof why, LARDER__RELAY_ENDED, k, r->core.world, r->core.rank);
-        else if (now - fmax(r->seen[k], r->connected_at) > r->core.patience)
+        else if (now - fmax(r->seen[k], since) > r->core.patience)
             snprintf(why, sizeof why,
                      "rank %u of %u has given no sign of life for %.0f s: it was killed, or cannot "
                      "reach Redis",

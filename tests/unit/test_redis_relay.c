@@ -56,8 +56,33 @@ static void test_left(void **st) {
     larder__relay_close(&core);
 }
 
+/* Nobody is looked for while nothing is wished for: a pause of training, however long, is no
+ * silence of the others. */
+static void test_silent(void **st) {
+    (void)st;
+    double seen[2] = {0};
+    uint64_t left[2] = {0};
+    larder__redis_relay r = {.seen = seen, .left = left};
+    larder__relayed out[2];
+    redisContext there = {0};
+    check_ok(larder__relay_init(&r.core, &idle, 0, 2, 60));
+    r.core.met = true;
+    r.conn.context = &there;
+    r.core.wished_at = 1000;
+    wish(&r, 1, out);
+    judge(&r, 1000); /* before it was asked for */
+    assert_int_equal(r.core.failed, 0);
+    r.core.heard_at = 1061;
+    judge(&r, 1061);
+    assert_int_equal(r.core.failed, LARDER_E_STATE);
+    assert_non_null(strstr(r.core.why, "rank 1 of 2 has given no sign of life"));
+    r.core.wish = NULL;
+    larder__relay *core = &r.core;
+    larder__relay_close(&core);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_left)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_left), cmocka_unit_test(test_silent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
