@@ -77,9 +77,11 @@ typedef struct larder__evaluation { /* of losses between epochs */
     void *arg;
     larder__place places[2]; /* only where the recipe asks for it: one is filled, one looked at */
     float *loss;
-    bool due;    /* drawing waits for it */
-    bool halted; /* the user's function broke off; the next call goes on with that batch */
-    int now;     /* the place that is looked at */
+    bool due;        /* drawing waits for it */
+    bool halted;     /* the user's function broke off; the next call goes on with that batch */
+    bool asking;     /* the user's function is at it, */
+    pthread_t asker; /* in this thread */
+    int now;         /* the place that is looked at */
     uint64_t samples, reads, bytes, requests; /* looked at, from storage; not in the ledger yet */
 } larder__evaluation;
 
@@ -258,6 +260,11 @@ int larder__ranks_settle(larder_loader *);
 /* evaluate.c, with the lock held: is it time, that is, has the last epoch been taken whole? Does
  * it, giving up the lock meanwhile. */
 bool larder__evaluation_due(const larder_loader *);
+/* Is it the user's function, or what that calls, that asks? It may look at what is decided, and
+ * nobody decides meanwhile; who waited for that would wait for themselves. */
+bool larder__evaluator_asks(const larder_loader *);
+/* Does somebody else draw, save or restore? Then wait on `ready`. */
+bool larder__decided_elsewhere(const larder_loader *);
 int larder__evaluation_run(larder_loader *);
 void larder__evaluation_close(larder__evaluation *);
 

@@ -179,6 +179,9 @@ static int await(larder_loader *l, double until, larder__place **out) {
         uint64_t holder = l->x_of[l->taken % l->conf.prefetch];
         if (l->cancelled)
             return larder__fail(LARDER_E_CANCELLED, "cancelled");
+        if (larder__evaluator_asks(l))
+            return larder__fail(LARDER_E_STATE, "the evaluator asks for batches of the loader that "
+                                                "waits for it");
         if (p->phase == LARDER__FILLED && l->taken < l->planned)
             break;
         if (l->failed)

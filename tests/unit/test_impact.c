@@ -216,6 +216,48 @@ static void a_failing_evaluator_ends_the_run(void **state) {
     larder_loader_close(&l);
 }
 
+typedef struct curious {
+    larder_loader *l;
+    uint64_t asked;
+} curious;
+
+/* All that would be decided waits for it, in this very thread. */
+static int look_around(void *arg, const larder_batch *b, float *loss) {
+    curious *c = arg;
+    const larder_batch *more;
+    larder_about about = {.size = sizeof about};
+    larder_figures f = {.size = sizeof f};
+    void *bytes;
+    size_t size;
+    check_ok(larder_loader_about(c->l, &about));
+    assert_int_equal(about.epoch, b->epoch);
+    check_ok(larder_loader_figures(c->l, b->epoch - 1, &f));
+    assert_int_equal(larder_loader_save(c->l, LARDER_STATE, &bytes, &size), LARDER_E_STATE);
+    assert_non_null(strstr(larder_errmsg(), "in the middle of its samples"));
+    check_ok(larder_loader_begin(c->l, b->epoch)); /* it is about to */
+    assert_int_equal(larder_loader_begin(c->l, 0), LARDER_E_STATE);
+    assert_int_equal(larder_loader_next(c->l, &more), LARDER_E_STATE);
+    assert_non_null(strstr(larder_errmsg(), "waits for it"));
+    for (size_t i = 0; i < b->n; i++)
+        loss[i] = 1;
+    c->asked++;
+    return 0;
+}
+
+static void an_evaluator_that_looks_around(void **state) {
+    (void)state;
+    curious c = {.l = open_loader("impact:eval=realtime", NULL)};
+    const larder_batch *b;
+    check_ok(larder_loader_evaluator(c.l, look_around, &c));
+    for (int rc; (rc = larder_loader_next(c.l, &b)) != LARDER_END;) {
+        check_ok(rc);
+        if (rc == 0)
+            check_ok(larder_loader_done(c.l, b));
+    }
+    assert_true(c.asked > 0);
+    larder_loader_close(&c.l);
+}
+
 static void without_one_it_is_icache(void **state) {
     (void)state;
     uint64_t a[MANY], b[MANY];
@@ -300,6 +342,7 @@ int main(void) {
         cmocka_unit_test(other_ways_to_evaluate),
         cmocka_unit_test(called_between_epochs),
         cmocka_unit_test(a_failing_evaluator_ends_the_run),
+        cmocka_unit_test(an_evaluator_that_looks_around),
         cmocka_unit_test(without_one_it_is_icache),
         cmocka_unit_test(resumes_anywhere),
         cmocka_unit_test(the_simulator_agrees),

@@ -119,15 +119,33 @@ static int finish_batch(larder_loader *l, larder__place *p) {
     return rc;
 }
 
+static void note_asking(larder_loader *l, bool on) {
+    pthread_mutex_lock(&l->lock);
+    l->evaluation.asking = on;
+    l->evaluation.asker = pthread_self();
+    pthread_mutex_unlock(&l->lock);
+}
+
+bool larder__evaluator_asks(const larder_loader *l) {
+    return l->evaluation.asking && pthread_equal(l->evaluation.asker, pthread_self());
+}
+
+bool larder__decided_elsewhere(const larder_loader *l) {
+    return l->planning && !larder__evaluator_asks(l);
+}
+
 /* What the user's function broke off with is its own: nothing has been noted, and it may be asked
  * again. */
-static int ask(larder__evaluation *e, larder__place *p) {
+static int ask(larder_loader *l, larder__place *p) {
+    larder__evaluation *e = &l->evaluation;
     for (size_t i = 0; i < p->plan.n; i++)
         e->loss[i] = NAN;
     p->batch.number = p->plan.number;
     p->batch.epoch = p->plan.epoch;
     p->batch.ids = p->served;
+    note_asking(l, true);
     int rc = p->batch.n ? e->fn(e->arg, &p->batch, e->loss) : 0;
+    note_asking(l, false);
     e->halted = rc != 0;
     if (rc == 0)
         return 0;
@@ -137,7 +155,7 @@ static int ask(larder__evaluation *e, larder__place *p) {
 
 static int look_at_batch(larder_loader *l, larder__place *p) {
     larder__evaluation *e = &l->evaluation;
-    int rc = ask(e, p);
+    int rc = ask(l, p);
     if (rc < 0)
         return rc;
     if (p->batch.n == 0)
@@ -181,7 +199,7 @@ static int look_at_all(larder_loader *l) {
 }
 
 bool larder__evaluation_due(const larder_loader *l) {
-    return l->evaluation.due && l->taken == l->planned;
+    return l->evaluation.due && !l->planning && l->taken == l->planned;
 }
 
 int larder__evaluation_run(larder_loader *l) {

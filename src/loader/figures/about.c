@@ -9,7 +9,8 @@
 /* ---- what it is, and how far ----------------------------------------------------------------- */
 
 static uint64_t coming_epoch(larder_loader *l) {
-    while (l->planning && l->taken == l->planned) /* the epoch may change meanwhile */
+    while (larder__decided_elsewhere(l) &&
+           l->taken == l->planned) /* the epoch may change meanwhile */
         pthread_cond_wait(&l->ready, &l->lock);
     uint64_t epoch = l->taken < l->planned ? l->ring[l->taken % l->conf.ahead].plan.epoch
                      : l->kept             ? l->kept->epoch
@@ -163,7 +164,7 @@ int larder__loader_replan(larder_loader *l, size_t i, larder__plan_turn *out) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
-    while (l->planning) /* the list may grow meanwhile */
+    while (larder__decided_elsewhere(l)) /* the list may grow meanwhile */
         pthread_cond_wait(&l->ready, &l->lock);
     const larder__replan *r = larder__draw_replan(l->draw);
     size_t count = r ? r->turns.count : 0;

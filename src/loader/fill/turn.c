@@ -135,7 +135,7 @@ static void draw_all_ahead(larder_loader *l) {
 }
 
 int larder__ranks_settle(larder_loader *l) {
-    if (!larder__draw_ranks(l->draw))
+    if (!larder__draw_ranks(l->draw) || larder__evaluator_asks(l)) /* which hears why not */
         return 0;
     draw_all_ahead(l);
     while (l->planning)
@@ -174,7 +174,7 @@ int larder_loader_begin(larder_loader *l, uint64_t epoch) {
     int rc = larder__loader_enter(l);
     if (rc < 0)
         return rc;
-    while (l->planning)
+    while (larder__decided_elsewhere(l))
         pthread_cond_wait(&l->ready, &l->lock);
     if (any_lent(l))
         rc = larder__fail(LARDER_E_STATE, "an epoch begins when all batches are given back");
@@ -184,7 +184,10 @@ int larder_loader_begin(larder_loader *l, uint64_t epoch) {
     else if (l->failed)
         rc = larder__fail(l->failed, "%s", l->why);
     if (rc == 0 && !comes_next(l, epoch))
-        rc = begin(l, epoch);
+        rc = larder__evaluator_asks(l)
+                 ? larder__fail(LARDER_E_STATE,
+                                "another epoch begins when the evaluator has seen its samples")
+                 : begin(l, epoch);
     if (rc == 0) {
         l->epoch_over = false;
         l->handed_out = l->waiting = 0;

@@ -258,14 +258,16 @@ static void write_decisions(larder_loader *l, larder_writer *w) {
 static int write_out(larder_loader *l, void (*write)(larder_loader *, larder_writer *),
                      void **bytes, size_t *size) {
     larder_writer w = {0};
-    while (l->planning) /* a batch is being drawn: its state is neither before nor after */
+    while (larder__decided_elsewhere(
+        l)) /* a batch is being drawn: its state is neither before nor after */
         pthread_cond_wait(&l->ready, &l->lock);
     if (l->torn)
         return larder__fail(LARDER_E_STATE, "there is no state to go on from: %.400s", l->why);
-    if (l->evaluation.halted)
+    if (l->evaluation.halted || l->evaluation.asking)
         return larder__fail(LARDER_E_STATE,
-                            "the evaluator broke off in the middle of its samples: "
-                            "a state is saved when it has seen them all, or before");
+                            "the evaluator %s in the middle of its samples: "
+                            "a state is saved when it has seen them all, or before",
+                            l->evaluation.asking ? "is" : "broke off");
     write(l, &w);
     larder_write_u64(&w, larder__hash_bytes(0, w.bytes, w.code ? 0 : w.size));
     if (w.code < 0) {
