@@ -195,7 +195,7 @@ struct larder_loader {
     char why[512]; /* why it failed */
     pid_t owner;   /* threads do not follow into a forked child */
     pthread_t *threads;
-    uint32_t running;
+    uint32_t running, ended;      /* threads; and of them and the readers, those that have */
     larder__scratch *own_scratch; /* of next(), for replacements */
 
     larder__evaluation evaluation;
@@ -275,6 +275,9 @@ void larder__drawing_do(larder_loader *);
 
 /* worker.c: a thread's life. */
 void *larder__worker_run(void *loader);
+/* A worker's last word, or a reader's, with the lock held. Where the run is over, the last of them
+ * lets go of what nobody reads any more. */
+void larder__thread_ends(larder_loader *);
 /* Gives up everything that is planned and not filled; only without running threads. */
 void larder__worker_abandon(larder_loader *);
 /* With the lock held. Which batch has rows that nobody reads yet, the oldest first; NULL: none, or

@@ -29,7 +29,9 @@ int larder__loader_enter(larder_loader *l) {
 int larder__loader_fail(larder_loader *l, int code) {
     l->failed = code;
     snprintf(l->why, sizeof l->why, "%s", larder_errmsg());
-    pthread_cond_broadcast(&l->ready); /* nothing more is filled for whoever waits */
+    pthread_cond_broadcast(&l->ready); /* nothing more is filled for whoever waits, */
+    pthread_cond_broadcast(&l->work);  /* and threads end */
+    pthread_cond_broadcast(&l->unread);
     return code;
 }
 

@@ -154,6 +154,38 @@ static void a_failure_wakes_who_waits(void **state) {
     larder_batch_release(&holds[1]);
 }
 
+/* What was drawn ahead and nobody reads any more: whoever asks for it by id does not wait for it.
+ */
+static void by_id_when_it_is_over(void **state) {
+    (void)state;
+    larder_loader_conf c = kit_conf("slow:latency=20ms:" SOURCE, "lru");
+    c.cache = "100%";
+    c.threads = 1;
+    c.batch = 40;
+    c.prefetch = 4;
+    c.hold_most = 1;
+    c.inflight = 1;
+    c.ahead = 5;
+    larder_loader *l = open_loader(&c);
+    const larder_batch *holds[2], *b;
+    unsigned char x[192];
+    int64_t y;
+    for (int i = 0; i < 2; i++) {
+        b = take(l);
+        check_ok(larder_loader_hold(l, b, &holds[i]));
+        assert_int_equal(larder_loader_done(l, b), i ? LARDER_E_FULL : 0);
+    }
+    for (uint64_t id = 0; id < 203; id++) {
+        int rc = larder_loader_get(l, &id, 1, NULL, x, &y);
+        if (rc == LARDER_E_CANCELLED) /* it waited when the last thread ended */
+            rc = larder_loader_get(l, &id, 1, NULL, x, &y);
+        check_ok(rc);
+    }
+    for (int i = 0; i < 2; i++)
+        larder_batch_release(&holds[i]);
+    larder_loader_close(&l);
+}
+
 /* Memory comes back: one batch held at a time needs no new one after the first few. */
 static int pins, unpins, refuse;
 static int pin(void *memory, size_t bytes, unsigned flags) {
@@ -574,6 +606,7 @@ int main(void) {
         cmocka_unit_test(batches_on_hold),
         cmocka_unit_test(holds_have_a_limit),
         cmocka_unit_test(a_failure_wakes_who_waits),
+        cmocka_unit_test(by_id_when_it_is_over),
         cmocka_unit_test(pinned_memory),
         cmocka_unit_test(hold_in_a_child),
         cmocka_unit_test(epochs_by_number),

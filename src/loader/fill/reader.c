@@ -32,6 +32,7 @@ static void *run(void *arg) {
         if (n)
             larder__unread_keep(l, p, from, n);
     }
+    larder__thread_ends(l);
     pthread_mutex_unlock(&l->lock);
     return NULL;
 }

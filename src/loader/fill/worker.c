@@ -274,6 +274,25 @@ static void stand_back(const larder_loader *l) {
         setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + BEHIND);
 }
 
+/* Others who wait for what was drawn here are not to wait for ever. */
+static void fail_makers(larder_loader *l, const char *why) {
+    larder__cache *cache = larder__draw_cache(l->draw);
+    for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++) {
+        larder__place *p = &l->ring[k];
+        for (size_t i = 0; p->phase != LARDER__LENT && i < p->plan.n + p->plan.fetched; i++) {
+            larder__ticket *t = &p->plan.tickets[i];
+            if (t->flight && t->task == LARDER__MAKE)
+                larder__cache_fail(cache, t, LARDER_E_CANCELLED, why);
+        }
+    }
+}
+
+void larder__thread_ends(larder_loader *l) {
+    l->ended++;
+    if (l->failed && !l->stop && !l->device && l->ended == l->running + l->readers.started)
+        fail_makers(l, "the run is over");
+}
+
 void *larder__worker_run(void *arg) {
     larder_loader *l = arg;
     larder__scratch *scratch = NULL;
@@ -286,6 +305,7 @@ void *larder__worker_run(void *arg) {
     while (!l->stop && !l->failed)
         if (!work(l, scratch))
             rest(l);
+    larder__thread_ends(l);
     pthread_mutex_unlock(&l->lock);
     larder__scratch_close(&scratch);
     return NULL;
@@ -296,19 +316,17 @@ void larder__worker_abandon(larder_loader *l) {
         return;
     larder__cache *cache = larder__draw_cache(l->draw);
     /* Makers first: whoever waits for one of them must not wait for ever. */
-    for (int waiting = 0; waiting < 2; waiting++)
-        for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++) {
-            larder__place *p = &l->ring[k];
-            for (size_t i = 0; p->phase != LARDER__LENT && i < p->plan.n + p->plan.fetched; i++) {
-                larder__ticket *t = &p->plan.tickets[i];
-                larder_buf **bytes = &p->bytes[i];
-                larder_buf_unref(bytes);
-                if (!waiting && t->flight && t->task == LARDER__MAKE)
-                    larder__cache_fail(cache, t, LARDER_E_CANCELLED, "the loader was closed");
-                else if (waiting && t->flight && t->task == LARDER__WAIT)
-                    larder__cache_wait_only(cache, t, bytes);
-                larder_buf_unref(bytes);
-                larder__ticket_drop(t);
-            }
+    fail_makers(l, "the loader was closed");
+    for (uint32_t k = 0; l->ring && k < l->conf.ahead; k++) {
+        larder__place *p = &l->ring[k];
+        for (size_t i = 0; p->phase != LARDER__LENT && i < p->plan.n + p->plan.fetched; i++) {
+            larder__ticket *t = &p->plan.tickets[i];
+            larder_buf **bytes = &p->bytes[i];
+            larder_buf_unref(bytes);
+            if (t->flight && t->task == LARDER__WAIT)
+                larder__cache_wait_only(cache, t, bytes);
+            larder_buf_unref(bytes);
+            larder__ticket_drop(t);
         }
+    }
 }
