@@ -282,7 +282,8 @@ static int turn(larder__server *s, int milliseconds) {
     s->turns++;
     int n = hear_events(s, milliseconds, &door, &stop);
     s->stale |= s->busy = n > 0;
-    s->making |= n > 0; /* by now something may be: one look more, though nobody says anything */
+    /* By now something may be: one look more, though nobody says anything. */
+    s->making |= n > 0 || s->more;
     /* It names all in turn: nobody of root's or our own waits behind many others. */
     for (uint32_t seen = EVENTS; n == EVENTS && seen < s->count + 2; seen += EVENTS)
         n = hear_events(s, 0, &door, &stop);
