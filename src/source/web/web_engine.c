@@ -28,10 +28,21 @@ static void note_bytes(larder__web_try *t, size_t n) {
     t->little = 0;
 }
 
+/* "HTTP/1.1 200 OK", "HTTP/2 200": whether many share a connection. */
+static void note_version(larder__web_engine *e, const char *line, size_t n) {
+    if (n > 5 && strncmp(line, "HTTP/", 5) == 0) {
+        e->alone |= line[5] < '2';
+        e->shared |= line[5] >= '2';
+    }
+}
+
 static size_t take_head(char *line, size_t one, size_t n, void *arg) {
     larder__web_try *t = arg;
+    larder__web_engine *e = NULL;
     (void)one;
     note_bytes(t, n);
+    curl_easy_getinfo(t->easy, CURLINFO_PRIVATE, &e);
+    note_version(e, line, n);
     larder__web_head_line(&t->head, line, n, time(NULL));
     return n;
 }
@@ -149,12 +160,13 @@ static void set_protocols(CURL *c, bool tls) {
 
 /* A connection that many share may be dead without a word, and would be taken for all that follows
  * as long as somebody is in it. So after a stall whoever begins gets one of its own, until those
- * who were under way then have left. */
+ * who were under way then have left, or heard something more. HTTP/1 has one for each, and a server
+ * that now and then does not answer is to keep the others. */
 static bool doubts_connections(const larder__web_engine *e) {
     const larder__web_try *t = e->busy;
-    while (t && t->begun > e->stalled)
+    while (t && t->moved > e->stalled)
         t = t->next;
-    return e->stalled > 0 && t;
+    return e->stalled > 0 && (e->shared || !e->alone) && t;
 }
 
 /* Errors of setopt can only be those of memory, which shows when the transfer begins. */

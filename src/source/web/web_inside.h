@@ -72,8 +72,9 @@ typedef struct larder__web_engine {
     larder__web_request *later;              /* to be tried again, in no order */
     larder__web_try *busy, *idle;
     uint32_t under_way, most;
-    double looked;  /* for attempts that stopped, */
-    double stalled; /* and when one had */
+    double looked;      /* for attempts that stopped, */
+    double stalled;     /* and when one had */
+    bool alone, shared; /* answers came by HTTP/1, and by what many share a connection with */
     larder_rng rng;
 } larder__web_engine;
 
