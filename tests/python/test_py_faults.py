@@ -55,6 +55,35 @@ class Evaluator(unittest.TestCase):
         self.assertGreater(undisturbed[1], 100)
         self.assertEqual(self.run_it(True), undisturbed)
 
+    def test_it_asks_the_loader_that_calls_it(self):
+        """It runs inside next(): what can be told is told, and the rest says why not; nothing waits for itself."""
+
+        def run(asks):
+            epochs, told = [], []
+
+            def evaluate(batch):
+                if asks:
+                    told.append((l.epoch, len(l), l.figures(0)["served"], l.stats()["evaluated"] >= 0))
+                    with self.assertRaisesRegex(larder.StateError, "in the middle of its samples"):
+                        l.state_dict()
+                return batch.served.float()
+
+            with larder.Loader(MANY, 8, IMPACT, evaluator=evaluate) as l:
+                length = len(l)
+                for _ in range(3):
+                    ids = []
+                    for b in l:
+                        ids += b.served.tolist()
+                        l.report(loss=b.served.float())
+                    epochs.append(ids)
+            return epochs, told, length
+
+        undisturbed = run(False)[0]
+        epochs, told, length = run(True)
+        self.assertEqual(epochs, undisturbed)
+        self.assertGreater(len(told), 2)
+        self.assertEqual({t[1:] for t in told}, {(length, len(epochs[0]), True)})
+
     def test_ctrl_c_where_it_begins(self):
         """There it is for nobody to catch: C has any answer then, and training hears of it all the same."""
 
