@@ -179,6 +179,13 @@ static void run_both(rank r[2], const kit_store *server, const char *recipe, con
         pthread_join(threads[k], NULL);
 }
 
+/* What both would serve if nothing happened. */
+static void run_calm(rank calm[2], const kit_store *server) {
+    run_both(calm, server, "shade:repeat=3", NULL);
+    for (uint32_t k = 0; k < 2; k++)
+        larder_loader_close(&calm[k].l);
+}
+
 static void same_as(rank r[2], const rank calm[2]) {
     for (uint32_t k = 0; k < 2; k++) {
         if (r[k].rc < 0)
@@ -195,9 +202,7 @@ static void store_again(void **kind) {
     static rank calm[2], r[2];
     kit_store_or_skip(*(kit_store_kind *)*kind);
     kit_store_start(&server, *(kit_store_kind *)*kind);
-    run_both(calm, &server, "shade:repeat=3", NULL);
-    for (uint32_t k = 0; k < 2; k++)
-        larder_loader_close(&calm[k].l);
+    run_calm(calm, &server);
     run_both(r, &server, "shade:repeat=3", &(trouble){&server, true});
     same_as(r, calm);
     kit_store_stop(&server);
@@ -209,9 +214,7 @@ static void store_moves(void **kind) {
     static rank calm[2], r[2];
     kit_store_or_skip(*(kit_store_kind *)*kind);
     kit_store_start(&server, *(kit_store_kind *)*kind);
-    run_both(calm, &server, "shade:repeat=3", NULL);
-    for (uint32_t k = 0; k < 2; k++)
-        larder_loader_close(&calm[k].l);
+    run_calm(calm, &server);
     for (int time = 0; time < 2; time++) {
         run_both(r, &server, "shade:repeat=3", &(trouble){&server, false});
         same_as(r, calm);
@@ -229,9 +232,7 @@ static void words_lost(void **kind) {
     pthread_t threads[2];
     kit_store_or_skip(*(kit_store_kind *)*kind);
     kit_store_start(&server, *(kit_store_kind *)*kind);
-    run_both(calm, &server, "shade:repeat=3", NULL);
-    for (uint32_t k = 0; k < 2; k++)
-        larder_loader_close(&calm[k].l);
+    run_calm(calm, &server);
     for (uint32_t k = 0; k < 2; k++)
         r[k] = (rank){.l = open_rank(&server, "shade:repeat=3", k, 7), .most = MOST};
     for (uint32_t k = 0; k < 2; k++)

@@ -231,7 +231,10 @@ int kit_cluster_heir(const kit_cluster *c, int node) {
     return -1;
 }
 
-static bool is_master(const kit_redis *r);
+static bool is_master(const kit_redis *r) {
+    char out[4096];
+    return strncmp(kit_redis_cli(r, "role", out, sizeof out), "master", 6) == 0;
+}
 
 int kit_cluster_owner(const kit_cluster *c, const char *pattern) {
     char command[200], out[8192];
@@ -242,11 +245,6 @@ int kit_cluster_owner(const kit_cluster *c, const char *pattern) {
             return i;
     fail_msg("no node has any %s", pattern);
     return -1;
-}
-
-static bool is_master(const kit_redis *r) {
-    char out[4096];
-    return strncmp(kit_redis_cli(r, "role", out, sizeof out), "master", 6) == 0;
 }
 
 void kit_cluster_wait_master(const kit_cluster *c, int node) {
