@@ -105,15 +105,20 @@ static int begin_batch(larder_loader *l, larder__place *p) {
     return 0;
 }
 
-/* Helps until all rows are there, so that it ends even where no thread could be started. A code:
- * the run is over. */
-static int finish_batch(larder_loader *l, larder__place *p) {
+/* Helps until all rows are there, so that it ends even where no thread could be started. */
+static void finish_batch(larder_loader *l, larder__place *p) {
     pthread_mutex_lock(&l->lock);
     while (p->phase == LARDER__WORKING)
         if (!larder__place_work(l, l->own_scratch, p))
             pthread_cond_wait(&l->ready, &l->lock);
     p->phase = LARDER__FREE;
     l->evaluation.requests += atomic_exchange(&p->requests, 0);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* A code where the run is over: what was finished may not be whole. */
+static int run_over(larder_loader *l) {
+    pthread_mutex_lock(&l->lock);
     int rc = l->failed ? larder__fail(l->failed, "%s", l->why) : 0;
     pthread_mutex_unlock(&l->lock);
     return rc;
@@ -178,8 +183,8 @@ static int look_at_all(larder_loader *l) {
         larder__place *now = &e->places[e->now], *next = &e->places[!e->now];
         if (!again) {
             rc = begin_batch(l, next);
-            if (rc == 0)
-                rc = finish_batch(l, now);
+            finish_batch(l, now);
+            rc = rc < 0 ? rc : run_over(l);
             rc = rc < 0 ? rc : gather(l, now);
         }
         again = false;
